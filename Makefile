@@ -1,0 +1,58 @@
+# The short front. Every target first runs the set-up, which is quick when nothing is missing.
+JOBS ?= $(shell nproc)
+PRESETS := release dev no-mpi asan tsan
+BUILDS := $(PRESETS:%=build-%)
+CHECKS := $(PRESETS:%=check-%)
+
+# What `make test` runs under the sanitizers; `make test-full` runs everything there.
+TESTS_asan := -L 'unit|conformance|property'
+TESTS_tsan := -L tsan
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup build test test-full demo bench mutants format clean $(BUILDS) $(CHECKS)
+
+help:
+	@echo 'make demo       real programs do their file I/O through Stridio, beside stock MPI-IO'
+	@echo 'make build      build/release: the libraries in lib/, the stridio command in bin/'
+	@echo 'make test       all tests in the release build, then those of the sanitizers'
+	@echo 'make test-full  all tests in every build, and the planted bugs'
+	@echo 'make bench      measure Stridio against stock MPI-IO'
+	@echo 'make mutants    plant bugs and see that the tests catch them'
+	@echo 'make format     clang-format on all sources'
+	@echo 'make clean      remove build/ (the environments in .venv/ stay)'
+	@echo 'make setup      install what all these need, and nothing else'
+	@echo 'One preset (one of $(PRESETS)): make build-NAME, make check-NAME'
+
+setup:
+	@scripts/setup.sh
+
+build: build-release
+
+$(BUILDS): build-%: setup
+	cmake --preset $* --log-level=WARNING
+	cmake --build --preset $* -j$(JOBS)
+
+$(CHECKS): check-%: build-%
+	ctest --test-dir build/$* --output-on-failure --no-tests=error --timeout 900 -j$(JOBS) $(TESTS_$*)
+
+test: check-release check-asan check-tsan
+
+test-full: TESTS_asan :=
+test-full: TESTS_tsan :=
+test-full: check-release mutants check-no-mpi check-asan check-tsan
+
+demo: build
+	scripts/demo.sh
+
+bench: build
+	python3 bench/run.py
+
+mutants: build
+	scripts/mutants.sh
+
+format: setup
+	git ls-files -co --exclude-standard '*.h' '*.hpp' '*.c' '*.cc' '*.cpp' | xargs -r clang-format -i
+
+clean: setup
+	rm -rf build
