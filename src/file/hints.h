@@ -1,0 +1,54 @@
+// Hints: the one table of every knob, from which docs/hints.md is made and by which values are checked.
+// Names starting with `stridio_` are ours (a misspelt one warns once); ROMIO's mean what its users expect;
+// others are kept and reported as they came.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/extent.h"
+#include "base/result.h"
+
+namespace stridio {
+
+enum class Switch { kDisable, kAutomatic, kEnable };
+
+// The values in force, as the planner sees them.
+struct Hints {
+  Bytes cb_buffer_size = Bytes{16} << 20;     // an aggregator's buffer in a collective call
+  int cb_nodes = 0;                           // aggregators; 0: by nodes and bytes
+  Switch cb_read = Switch::kAutomatic;        // two-phase for collective reads
+  Switch cb_write = Switch::kAutomatic;
+  Switch ds_read = Switch::kAutomatic;        // data sieving for independent reads
+  Switch ds_write = Switch::kAutomatic;       // enable: all writers of the file lock (rule 1 of the design)
+  Bytes ind_rd_buffer_size = Bytes{4} << 20;  // a sieving read's window
+  Bytes ind_wr_buffer_size = Bytes{512} << 10;
+  std::string method;                         // stridio_method: force one candidate by its name; empty: planner
+  int node_ranks = 0;                         // stridio_node_ranks: ranks that make a node; 0: as it is
+
+  // Everything that the user gave or that is in force, for MPI_File_get_info: name to value.
+  std::map<std::string, std::string> entries;
+};
+
+using HintList = std::vector<std::pair<std::string, std::string>>;
+
+struct HintEntry {
+  std::string_view name;
+  std::string_view default_value;
+  std::string_view doc;  // one line: meaning, unit, range
+  bool same_on_all;      // must be equal on all ranks of the group
+};
+std::span<const HintEntry> hint_table();
+
+// `base` with `given` laid over it. A bad value of a known hint is ignored with one warning in `warnings` (MPI-4.1
+// section 14.2.8: an implementation may ignore hints), as is a misspelt `stridio_` name, with the nearest right one named.
+Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::string>& warnings);
+
+// The value of the first hint that must be equal on all ranks and differs between the two, by name.
+std::optional<std::string> first_difference(const Hints& a, const Hints& b);
+
+}  // namespace stridio

@@ -1,0 +1,75 @@
+// A group of processes that do collective I/O together: the little of message passing that the collective
+// strategies need, over MPI, over threads of one process (tests, simulation), with or without shared memory.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/extent.h"
+#include "base/result.h"
+
+namespace stridio {
+
+using Buffer = std::vector<std::byte>;
+
+// One message of an exchange: `bytes` to or from `peer`.
+struct Message {
+  int peer = 0;
+  Span bytes;
+};
+
+// Memory that all ranks of the group see, at different addresses. Zeroed at creation.
+struct SharedMemory {
+  std::byte* data = nullptr;
+  Bytes length = 0;
+};
+
+// Every member function except rank(), size(), node_of() and node_count() is collective: all ranks call it,
+// in the same order, and a rank that failed locally still does. One thread of a rank at a time.
+// Waits sleep at most 1 ms at a time and then drive the host's progress. Where a peer is found dead, the call
+// fails on every surviving rank with kOther naming it; a group that has failed so stays failed.
+class Group {
+ public:
+  virtual ~Group() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // The node of a rank, 0 <= node < node_count(); ranks of one node share memory if shared() can be had.
+  virtual int node_of(int rank) const = 0;
+  virtual int node_count() const = 0;
+
+  // Every rank's `mine` (equal lengths on all ranks, at most kAgreementBytes), by rank, in `all`.
+  virtual Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
+  // Sends and receives at once; lengths of both sides agree, at most one message for each pair and call.
+  virtual Status exchange(std::span<const Message> sends, std::span<const Message> receives) = 0;
+  virtual Status barrier() = 0;
+
+  // A segment of at least `length` bytes that all ranks map, or an empty one where the group is not on one node
+  // or memory cannot be had on every rank (the same answer on all ranks). The group owns it; it stays valid,
+  // and keeps its bytes' place, until the next call with a larger length.
+  virtual Result<SharedMemory> shared(Bytes length) = 0;
+
+  static constexpr Bytes kAgreementBytes = 4096;
+};
+
+// allgather of one trivially copyable value.
+template <typename T>
+Result<std::vector<T>> allgather(Group& group, const T& mine) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(sizeof(T) <= Group::kAgreementBytes);
+  std::vector<T> all(static_cast<std::size_t>(group.size()));
+  RETURN_IF_ERROR(group.allgather(std::as_bytes(std::span(&mine, 1)),
+                                  std::as_writable_bytes(std::span(all))));
+  return all;
+}
+
+// Every rank's bytes, of any length, by rank.
+Result<std::vector<Buffer>> allgatherv(Group& group, std::span<const std::byte> mine);
+
+// Bytes of any length to and from each rank, by rank (an empty buffer sends nothing); lengths are exchanged first.
+Result<std::vector<Buffer>> alltoallv(Group& group, std::span<const Buffer> sends);
+
+}  // namespace stridio

@@ -1,0 +1,12 @@
+// A file of a mounted file system, by pread, pwrite, preadv and pwritev.
+#pragma once
+
+#include "storage/storage.h"
+
+namespace stridio {
+
+Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode);
+// kNoSuchFile where it does not exist; a directory is kBadFileName.
+Status remove_posix(const std::string& path);
+
+}  // namespace stridio

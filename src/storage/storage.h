@@ -1,0 +1,85 @@
+// Storage: where bytes live. One abstract class that a mounted file system, memory, an I/O server or a
+// wrapper implements; everything above speaks only this.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/extent.h"
+#include "base/result.h"
+
+namespace stridio {
+
+// What a storage can do: positive flags and numbers, never names.
+struct Caps {
+  bool locks = false;            // lock() excludes every opener of the file on every process
+  bool native_list = false;      // many extents travel in one request
+  Bytes alignment = 1;           // transfers at multiples of this are cheapest
+  Bytes preferred = 1 << 22;     // a transfer of this length runs at full bandwidth
+  std::int64_t largest_list = 1; // most extents in one native request
+};
+
+// How far a transfer went. A read stops at the end of the file; a write moves all or fails.
+struct Transferred {
+  Bytes bytes = 0;   // bytes moved, a prefix of the request in the order of its extents
+  bool eof = false;  // a read met the end of the file
+};
+
+enum class LockMode { kShared, kExclusive };
+
+// Held while it lives; the destructor releases it.
+class RangeLock {
+ public:
+  virtual ~RangeLock() = default;
+};
+
+// Thread-safe: any member may be called from any thread at any time.
+// Errors carry the code, errno and path. Short transfers are continued and EINTR is retried inside; a
+// write that fails midway may have written any prefix of the request and nothing outside it.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+
+  // Moves between `extents` (in the order given; any order, may overlap for reads) and `memory` (in the order
+  // given): both lists describe the same number of bytes, cut at different places or not.
+  // A read past the end is no error: it returns the bytes before the end of the file. With extents not
+  // in ascending order it stops at the first extent that meets the end.
+  virtual Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) = 0;
+  virtual Result<Transferred> writev(std::span<const Extent> extents,
+                                     std::span<const Span> memory) = 0;
+
+  virtual Result<Bytes> size() = 0;
+  // Cuts or extends with zeros.
+  virtual Status resize(Bytes size) = 0;
+  // Makes sure that space for [0, size) is there; never shrinks, never changes data.
+  virtual Status reserve(Bytes size) = 0;
+  // What was written before is on stable storage when this returns.
+  virtual Status sync() = 0;
+  // Waits for the range; fails with kUnsupportedOperation where caps().locks is false.
+  virtual Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) = 0;
+
+  virtual Caps caps() const = 0;
+  virtual const std::string& path() const = 0;
+
+  // The one-extent conveniences.
+  Result<Transferred> read(Extent extent, std::byte* data) {
+    const Span span{data, extent.length};
+    return readv({&extent, 1}, {&span, 1});
+  }
+  Result<Transferred> write(Extent extent, const std::byte* data) {
+    const Span span{const_cast<std::byte*>(data), extent.length};
+    return writev({&extent, 1}, {&span, 1});
+  }
+};
+
+// How to open; the MPI access modes without MPI.
+struct OpenMode {
+  bool read = false;
+  bool write = false;
+  bool create = false;
+  bool exclusive = false;   // with create: fail where the file exists
+  int permissions = 0666;   // of a created file, before the umask
+};
+
+}  // namespace stridio
