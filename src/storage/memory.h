@@ -1,4 +1,5 @@
-// A file in memory: for tests, oracles and simulations. Handles made from one MemoryFile share bytes and locks.
+// A file in memory: for tests, oracles and simulations. Handles made from one MemoryFile share
+// bytes and locks.
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@ namespace stridio {
 class MemoryFile;  // the bytes, their mutex and lock table
 
 std::shared_ptr<MemoryFile> make_memory_file();
-std::unique_ptr<Storage> open_memory(std::shared_ptr<MemoryFile> file);
+std::unique_ptr<Storage> open_memory(std::shared_ptr<MemoryFile> file,
+                                     const OpenMode& mode = {.read = true, .write = true});
 
 }  // namespace stridio

@@ -1,7 +1,8 @@
-// Storage: where bytes live. One abstract class that a mounted file system, memory, an I/O server or a
-// wrapper implements; everything above speaks only this.
+// Storage: where bytes live. One abstract class that a mounted file system, memory, an I/O server
+// or a wrapper implements; everything above speaks only this.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,39 +14,44 @@ namespace stridio {
 
 // What a storage can do: positive flags and numbers, never names.
 struct Caps {
-  bool locks = false;            // lock() excludes every opener of the file on every process
-  bool native_list = false;      // many extents travel in one request
-  Bytes alignment = 1;           // transfers at multiples of this are cheapest
-  Bytes preferred = 1 << 22;     // a transfer of this length runs at full bandwidth
-  std::int64_t largest_list = 1; // most extents in one native request
+  bool locks = false;             // lock() excludes every opener of the file on every process
+  bool native_list = false;       // many extents travel in one request
+  Bytes alignment = 1;            // transfers at multiples of this are cheapest
+  Bytes preferred = 1 << 22;      // a transfer of this length runs at full bandwidth
+  std::int64_t largest_list = 1;  // most extents in one native request
 };
 
 // How far a transfer went. A read stops at the end of the file; a write moves all or fails.
 struct Transferred {
-  Bytes bytes = 0;   // bytes moved, a prefix of the request in the order of its extents
-  bool eof = false;  // a read met the end of the file
+  Bytes bytes = 0;            // bytes moved, a prefix of the request in the order of its extents
+  bool eof = false;           // a read met the end of the file before it had all it asked for
+  std::int64_t requests = 0;  // operations of the system that it took: calls, messages
 };
 
 enum class LockMode { kShared, kExclusive };
 
-// Held while it lives; the destructor releases it.
+// Every byte that a file can have, as a range to lock.
+inline constexpr Extent kWholeFile{0, std::numeric_limits<Offset>::max()};
+
+// Held while it lives; the destructor releases it. The Storage must outlive it.
 class RangeLock {
  public:
   virtual ~RangeLock() = default;
 };
 
 // Thread-safe: any member may be called from any thread at any time.
-// Errors carry the code, errno and path. Short transfers are continued and EINTR is retried inside; a
-// write that fails midway may have written any prefix of the request and nothing outside it.
+// Errors carry the code, errno and path. Short transfers are continued and EINTR is retried inside;
+// a write that fails midway may have written any prefix of the request and nothing outside it.
 class Storage {
  public:
   virtual ~Storage() = default;
 
-  // Moves between `extents` (in the order given; any order, may overlap for reads) and `memory` (in the order
-  // given): both lists describe the same number of bytes, cut at different places or not.
-  // A read past the end is no error: it returns the bytes before the end of the file. With extents not
-  // in ascending order it stops at the first extent that meets the end.
-  virtual Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) = 0;
+  // Moves between `extents` (in the order given; any order, may overlap for reads) and `memory` (in
+  // the order given): both lists describe the same number of bytes, cut at different places or not.
+  // A read past the end is no error: it returns the bytes before the end of the file. With extents
+  // not in ascending order it stops at the first extent that meets the end.
+  virtual Result<Transferred> readv(std::span<const Extent> extents,
+                                    std::span<const Span> memory) = 0;
   virtual Result<Transferred> writev(std::span<const Extent> extents,
                                      std::span<const Span> memory) = 0;
 
@@ -56,7 +62,9 @@ class Storage {
   virtual Status reserve(Bytes size) = 0;
   // What was written before is on stable storage when this returns.
   virtual Status sync() = 0;
-  // Waits for the range; fails with kUnsupportedOperation where caps().locks is false.
+  // Waits for the range; fails with kUnsupportedOperation where caps().locks is false. Exclusive
+  // excludes every other holder of a common byte, shared only the exclusive ones: of this handle
+  // (another thread), of others, and of other processes. An empty range locks nothing.
   virtual Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) = 0;
 
   virtual Caps caps() const = 0;
@@ -78,8 +86,8 @@ struct OpenMode {
   bool read = false;
   bool write = false;
   bool create = false;
-  bool exclusive = false;   // with create: fail where the file exists
-  int permissions = 0666;   // of a created file, before the umask
+  bool exclusive = false;  // with create: fail where the file exists
+  int permissions = 0666;  // of a created file, before the umask
 };
 
 }  // namespace stridio

@@ -1,0 +1,326 @@
+// A file of a mounted file system.
+//
+// Transfers. The extents are walked as runs (adjacent neighbours merged); each run is moved by one
+// call, with the memory pieces that it covers gathered into an iovec array on the stack. A run is
+// cut only where it covers more than kMostPieces pieces or kMostBytes bytes. A call that is
+// interrupted is repeated, one that falls short is continued where it stopped; a read that returns
+// 0 has met the end of the file.
+//
+// Locks. An OFD lock belongs to the open file description: it excludes other Storages and other
+// processes, survives the closing of another descriptor of the same file (a POSIX record lock does
+// not), but knows nothing of the threads that share this Storage. So a lock is two:
+//   1. the range is acquired in this Storage's RangeTable, which makes the threads take turns;
+//   2. the kernel lock is taken, waiting without any mutex held.
+// Release does the reverse under the table's mutex, and hands back to the kernel only the parts
+// that no other ticket covers: two threads may hold overlapping shared ranges, which are one lock
+// to the kernel. A table of ranges and not one mutex: threads that update disjoint ranges must not
+// wait for one another.
+#include "storage/posix.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <limits>
+
+#include "storage/posix_calls.h"
+#include "storage/range_table.h"
+#include "storage/request.h"
+
+namespace stridio {
+
+namespace {
+
+static_assert(sizeof(off_t) == 8, "files are larger than 2 GiB");
+
+constexpr int kMostPieces = 1024;  // Linux: IOV_MAX
+constexpr Bytes kMostBytes =
+    1 << 30;  // below Linux' limit of 2^31 - 4096 a call, and a round number
+
+enum class Direction { kRead, kWrite };
+
+std::string describe(const char* what, Extent extent) {
+  return std::string(what) + " " + std::to_string(extent.length) + " bytes at offset " +
+         std::to_string(extent.offset);
+}
+
+// Repeats a system call while signals interrupt it.
+template <typename Call>
+auto uninterrupted(Call call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) result = call();
+  return result;
+}
+
+struct Pieces {
+  std::array<iovec, kMostPieces> list;  // left uninitialized: 16 KiB that most calls do not use
+  int count = 0;
+  Bytes bytes = 0;
+};
+
+void gather(MemoryCursor from, Bytes most, Pieces& pieces) {
+  most = std::min(most, kMostBytes);
+  while (pieces.bytes < most) {
+    if (pieces.count == kMostPieces) return;
+    const Span piece = from.take(most - pieces.bytes);
+    pieces.list[pieces.count++] = {piece.data, static_cast<size_t>(piece.length)};
+    pieces.bytes += piece.length;
+  }
+}
+
+struct flock flock_of(Extent range, short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = range.offset;
+  // 0 stands for "to the end of all offsets".
+  lock.l_len = range.end() == std::numeric_limits<Offset>::max() ? 0 : range.length;
+  return lock;
+}
+
+bool means_no_locks(int sys_errno) {
+  return sys_errno == ENOSYS || sys_errno == EOPNOTSUPP || sys_errno == ENOLCK ||
+         sys_errno == EINVAL;
+}
+
+class PosixStorage final : public Storage {
+ public:
+  PosixStorage(int fd, const std::string& path, const OpenMode& mode, const PosixCalls& calls)
+      : fd_(fd), path_(path), mode_(mode), calls_(calls) {}
+  ~PosixStorage() override { ::close(fd_); }
+
+  // After construction: refuses what is not a file of bytes, finds out the capabilities.
+  Status inspect();
+
+  Result<Transferred> readv(std::span<const Extent> extents,
+                            std::span<const Span> memory) override {
+    if (!mode_.read) return fail_here(Code::kAccess, "reading from a file opened for writing only");
+    return transfer(Direction::kRead, extents, memory);
+  }
+  Result<Transferred> writev(std::span<const Extent> extents,
+                             std::span<const Span> memory) override {
+    RETURN_IF_ERROR(check_writable("writing to"));
+    return transfer(Direction::kWrite, extents, memory);
+  }
+
+  Result<Bytes> size() override;
+  Status resize(Bytes size) override;
+  Status reserve(Bytes size) override;
+  Status sync() override;
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
+
+  Caps caps() const override {
+    return {.locks = locks_.load(std::memory_order_relaxed), .alignment = alignment_};
+  }
+  const std::string& path() const override { return path_; }
+
+  void unlock(RangeTable::Ticket ticket) {
+    held_.release(ticket, [this](Extent part) {
+      struct flock lock = flock_of(part, F_UNLCK);
+      calls_.lock(fd_, F_OFD_SETLK, &lock);
+    });
+  }
+
+ private:
+  Result<Transferred> transfer(Direction direction, std::span<const Extent> extents,
+                               std::span<const Span> memory);
+  ssize_t call_once(Direction direction, Offset offset, const Pieces& pieces);
+  Status extend_by_a_byte(Bytes size);
+  Status check_writable(const char* what) const;
+
+  tl::unexpected<Error> fail_here(Code code, std::string what, int sys_errno = 0) const {
+    return fail({.code = code, .what = std::move(what), .sys_errno = sys_errno, .path = path_});
+  }
+
+  const int fd_;
+  const std::string path_;
+  const OpenMode mode_;
+  const PosixCalls calls_;
+  Bytes alignment_ = 1;
+  std::atomic<bool> locks_ = true;
+  RangeTable held_;
+};
+
+class PosixLock final : public RangeLock {
+ public:
+  PosixLock(PosixStorage& storage, RangeTable::Ticket ticket)
+      : storage_(storage), ticket_(ticket) {}
+  ~PosixLock() override { storage_.unlock(ticket_); }
+
+ private:
+  PosixStorage& storage_;
+  const RangeTable::Ticket ticket_;
+};
+
+Status PosixStorage::inspect() {
+  struct stat info;
+  if (::fstat(fd_, &info) != 0) return fail_errno(errno, "asking for the kind of file", path_);
+  if (S_ISDIR(info.st_mode))
+    return fail_here(Code::kBadFileName, "opening a directory as a file", EISDIR);
+  if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))
+    return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
+  alignment_ = std::max<Bytes>(1, info.st_blksize);
+  // Asking who holds a lock tells whether the file system has any.
+  struct flock anyone = flock_of(kWholeFile, F_WRLCK);
+  if (calls_.lock(fd_, F_OFD_GETLK, &anyone) != 0 && means_no_locks(errno)) locks_ = false;
+  return {};
+}
+
+Status PosixStorage::check_writable(const char* what) const {
+  if (mode_.write) return {};
+  return fail_here(Code::kReadOnly, std::string(what) + " a file opened for reading only");
+}
+
+ssize_t PosixStorage::call_once(Direction direction, Offset offset, const Pieces& pieces) {
+  const iovec* list = pieces.list.data();
+  if (pieces.count == 1) {
+    return direction == Direction::kRead
+               ? calls_.pread(fd_, list->iov_base, list->iov_len, offset)
+               : calls_.pwrite(fd_, list->iov_base, list->iov_len, offset);
+  }
+  return direction == Direction::kRead ? calls_.preadv(fd_, list, pieces.count, offset)
+                                       : calls_.pwritev(fd_, list, pieces.count, offset);
+}
+
+Result<Transferred> PosixStorage::transfer(Direction direction, std::span<const Extent> extents,
+                                           std::span<const Span> memory) {
+  const bool reads = direction == Direction::kRead;
+  if (auto valid = check_request(extents, memory); !valid)
+    return fail_here(valid.error().code, valid.error().what);
+  Transferred moved;
+  MemoryCursor cursor(memory);
+  RunCursor runs(extents);
+  while (std::optional<Extent> run = runs.next()) {
+    while (!run->empty()) {
+      Pieces pieces;
+      gather(cursor, run->length, pieces);
+      const ssize_t done = uninterrupted([&] { return call_once(direction, run->offset, pieces); });
+      if (done < 0 || (done == 0 && !reads))
+        return fail_errno(done < 0 ? errno : EIO, describe(reads ? "reading" : "writing", *run),
+                          path_);
+      ++moved.requests;
+      moved.eof = done == 0;
+      if (moved.eof) return moved;
+      moved.bytes += done;
+      cursor.skip(done);
+      *run = {run->offset + done, run->length - done};
+    }
+  }
+  return moved;
+}
+
+Result<Bytes> PosixStorage::size() {
+  struct stat info;
+  if (::fstat(fd_, &info) != 0) return fail_errno(errno, "asking for the size", path_);
+  return info.st_size;
+}
+
+Status PosixStorage::resize(Bytes size) {
+  RETURN_IF_ERROR(check_writable("resizing"));
+  const std::string what = "resizing to " + std::to_string(size) + " bytes";
+  if (size < 0) return fail_here(Code::kArgument, what);
+  if (uninterrupted([&] { return calls_.ftruncate(fd_, size); }) == 0) return {};
+  return fail_errno(errno, what, path_);
+}
+
+Status PosixStorage::reserve(Bytes size) {
+  RETURN_IF_ERROR(check_writable("reserving space in"));
+  const std::string what = "reserving " + std::to_string(size) + " bytes";
+  if (size < 0) return fail_here(Code::kArgument, what);
+  if (size == 0) return {};
+  if (uninterrupted([&] { return calls_.fallocate(fd_, 0, 0, size); }) == 0) return {};
+  if (errno == EOPNOTSUPP || errno == ENOSYS) return extend_by_a_byte(size);
+  return fail_errno(errno, what, path_);
+}
+
+// Where the file system cannot allocate, only the size is seen to. A zero is written as the last
+// byte, not ftruncate called: another writer may have extended the file since its size was asked
+// for, and ftruncate would cut that off.
+Status PosixStorage::extend_by_a_byte(Bytes size) {
+  ASSIGN_OR_RETURN(const Bytes now, this->size());
+  if (now >= size) return {};
+  std::byte zero{};
+  const Extent last{size - 1, 1};
+  const Span piece{&zero, 1};
+  RETURN_IF_ERROR(transfer(Direction::kWrite, {&last, 1}, {&piece, 1}));
+  return {};
+}
+
+Status PosixStorage::sync() {
+  if (uninterrupted([&] { return calls_.fsync(fd_); }) == 0) return {};
+  if (errno == EINVAL) return {};  // a device without anything to sync, such as /dev/null
+  return fail_errno(errno, "syncing", path_);
+}
+
+Result<std::unique_ptr<RangeLock>> PosixStorage::lock(Extent range, LockMode mode) {
+  const std::string what = describe("locking", range);
+  if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
+    return fail_here(Code::kArgument, what);
+  if (range.empty()) return std::make_unique<RangeLock>();
+  const bool shared = mode == LockMode::kShared;
+  const RangeTable::Ticket ticket = held_.acquire(range, mode);
+  struct flock wanted = flock_of(range, shared ? F_RDLCK : F_WRLCK);
+  if (uninterrupted([&] { return calls_.lock(fd_, F_OFD_SETLKW, &wanted); }) == 0)
+    return std::make_unique<PosixLock>(*this, ticket);
+  const int why = errno;
+  unlock(ticket);
+  if (why == EBADF)
+    return fail_here(Code::kAccess,
+                     what + (shared ? ": a shared lock needs a file opened for reading"
+                                    : ": an exclusive lock needs a file opened for writing"));
+  if (!means_no_locks(why)) return fail_errno(why, what, path_);
+  locks_ = false;
+  return fail_here(Code::kUnsupportedOperation,
+                   what + ": the file system has no range locks (F_OFD_SETLKW)", why);
+}
+
+int flags_of(const OpenMode& mode) {
+  int flags = O_CLOEXEC;
+  flags |= mode.read && mode.write ? O_RDWR : mode.write ? O_WRONLY : O_RDONLY;
+  if (mode.create) flags |= O_CREAT;
+  if (mode.create && mode.exclusive) flags |= O_EXCL;
+  return flags;
+}
+
+// O_NONBLOCK for the time of the opening: a pipe is refused, not waited on. A file that somebody
+// holds a lease on answers EWOULDBLOCK, and is waited for.
+int open_file(const std::string& path, const OpenMode& mode) {
+  const int flags = flags_of(mode);
+  const auto open_with = [&](int more) {
+    return uninterrupted([&] { return ::open(path.c_str(), flags | more, mode.permissions); });
+  };
+  const int fd = open_with(O_NONBLOCK);
+  if (fd < 0) return errno == EWOULDBLOCK ? open_with(0) : fd;
+  ::fcntl(fd, F_SETFL, flags & O_ACCMODE);
+  return fd;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode,
+                                            const PosixCalls& calls) {
+  if (!mode.read && !mode.write)
+    return fail({.code = Code::kArgument, .what = "opening for nothing", .path = path});
+  const int fd = open_file(path, mode);
+  if (fd < 0) {
+    auto failure = fail_errno(errno, mode.create ? "opening or creating" : "opening", path);
+    if (errno == ENXIO || errno == EINVAL) failure.value().code = Code::kBadFileName;
+    return failure;
+  }
+  auto storage = std::make_unique<PosixStorage>(fd, path, mode, calls);
+  RETURN_IF_ERROR(storage->inspect());
+  return storage;
+}
+
+Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode) {
+  return open_posix(path, mode, PosixCalls{});
+}
+
+Status remove_posix(const std::string& path) {
+  if (::unlink(path.c_str()) == 0) return {};
+  return fail_errno(errno, "removing", path);
+}
+
+}  // namespace stridio
