@@ -79,6 +79,7 @@ command -v debootstrap >/dev/null || { echo "prove-setup: apt-get install deboot
 ((${#} > 0)) || set -- test
 
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/stridio-prove.XXXXXX")
+chmod 755 "$root" # apt fetches as a user of its own
 cleanup() {
   rm -f "$root.log"
   if [[ $keep ]]; then echo "prove-setup: kept $root"; else rm -rf --one-file-system "$root"; fi

@@ -5,6 +5,7 @@
 # missing packages. Exit status: 0 all there, 1 something failed, 2 packages missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+readonly apt_log=.venv/apt.log
 
 say() { echo "setup: $*"; }
 fail() {
@@ -26,22 +27,26 @@ is_current() { [[ -f $1/.stamp && $(<"$1/.stamp") == "$(stamp_key "$2")" ]]; }
 
 apt_get() {
   DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=900 -o Acquire::Retries=3 \
-    -o Acquire::http::Timeout=60 "$@" </dev/null
+    -o Acquire::http::Timeout=60 "$@" </dev/null >>"$apt_log" 2>&1 9>&-
 }
 
 install_packages() {
-  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
-  apt_get update || say "could not refresh the package lists; going on with the old ones" >&2
   local install=(install -y --no-install-recommends "${missing[@]}")
+  say "installing ${#missing[@]} Debian packages, a minute or two (progress in $apt_log): ${missing[*]}"
+  : >"$apt_log"
+  apt_get update || say "could not refresh the package lists; going on with the old ones" >&2
   if ! apt_get "${install[@]}"; then
     say "trying once more after 'apt-get -f install'" >&2
     apt_get -f install -y --no-install-recommends || true
-    apt_get "${install[@]}" || fail "apt-get could not install: ${missing[*]}"
+    if ! apt_get "${install[@]}"; then
+      tail -n 20 "$apt_log" >&2
+      fail "apt-get could not install: ${missing[*]}"
+    fi
   fi
 }
 
 make_venv() { # folder, requirements
-  say "making $1 ($(tr '\n' ' ' <"$2"))"
+  say "making $1: $(sed 's/ *#.*//' "$2" | paste -sd ' ')"
   rm -rf "$1"
   /usr/bin/python3 -m venv "$1"
   "$1/bin/python" -m pip install --quiet --no-input --disable-pip-version-check \
