@@ -50,7 +50,7 @@ class Pattern {
   // Moved by `delta` bytes. O(1).
   Pattern shifted(Offset delta) const;
   // The data positions [begin, end) of this pattern, as a pattern of size end - begin; clamped to [0, size()].
-  // O(depth * log width).
+  // O(depth * log width), and the width of what is kept of an indexed node.
   Pattern slice(Bytes begin, Bytes end) const;
   // The bytes whose offsets lie in `window`. Requires ascending().
   Pattern clip(Extent window) const;
@@ -69,8 +69,6 @@ class Pattern {
   // Each range starts at or after the start of the one before (overlap allowed): MPI's "monotonically
   // nondecreasing displacements" (MPI-4.1 section 14.1.1).
   bool nondecreasing() const;
-  // No byte occurs twice. Exact where ascending; otherwise decided within a bounded effort, and `false` when in doubt.
-  bool disjoint() const;
   bool contiguous() const { return empty() || (ascending() && upper() - lower() == size()); }
   // Bytes that the structure itself takes in memory, shared nodes counted once for each use.
   Bytes footprint() const;
@@ -83,6 +81,7 @@ class Pattern {
 
  private:
   friend class Cursor;
+  friend struct PatternCodec;
   Pattern(Offset offset, std::shared_ptr<const Node> node);
 
   Offset offset_ = 0;
@@ -114,12 +113,15 @@ class Cursor {
     std::int64_t copy;   // copy within an indexed node's block
   };
   void descend(const Pattern::Node* node, Offset base, Bytes position);
+  bool enter_sibling(Frame& frame);
   void advance();
+  Block take(Bytes limit);
 
   Pattern pattern_;
   Bytes position_ = 0;
-  std::vector<Frame> frames_;  // innermost last
-  Block pending_;              // the rest of the block at the innermost frame
+  std::vector<Frame> frames_;  // innermost last; what lies after `pending_` and `after_`
+  Block pending_;
+  Block after_;  // the ranges left behind one that a limit or a seek cut
 };
 
 // Merges neighbouring ranges: yields maximal runs, in data order.
