@@ -12,7 +12,9 @@ struct ThreadGroupOptions {
   bool shared_memory = true;   // false: shared() answers an empty segment, so the message path is taken
 };
 
-// Runs `body` once a rank, each on a thread of its own with its Group, and returns when all have returned.
+// Runs `body` once a rank, each on a thread of its own with its Group, and returns when all have returned. A
+// rank whose body has returned or thrown is dead to the others: their waits for it fail with kOther. The
+// first exception is thrown again here. With several nodes, shared() answers an empty segment.
 void run_threads(int ranks, const ThreadGroupOptions& options,
                  const std::function<void(Group&)>& body);
 

@@ -1,0 +1,261 @@
+// The contract of Group on threads: contents against what every rank can compute, and what happens when a
+// rank leaves. STRIDIO_SEED replays a random case.
+#include "group/group.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+
+#include "group/threads.h"
+
+namespace stridio {
+namespace {
+
+using Random = std::mt19937_64;
+
+std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const char* given = std::getenv("STRIDIO_SEED");
+    return given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  }();
+  return value;
+}
+
+// The byte at `position` of what rank `from` sends to rank `to` in round `round`.
+std::byte content(int from, int to, int round, std::size_t position) {
+  const std::uint64_t mixed =
+      (static_cast<std::uint64_t>(from) * 131 + static_cast<std::uint64_t>(to) * 31 +
+       static_cast<std::uint64_t>(round) * 7 + position) *
+      0x9E3779B97F4A7C15u;
+  return static_cast<std::byte>(mixed >> 56);
+}
+
+Buffer filled(int from, int to, int round, std::size_t length) {
+  Buffer buffer(length);
+  for (std::size_t i = 0; i < length; ++i) buffer[i] = content(from, to, round, i);
+  return buffer;
+}
+
+// Lengths of all messages of a round, the same on every rank: mostly nothing or little, sometimes a lot.
+std::vector<std::vector<std::size_t>> random_lengths(int ranks, std::uint64_t round_seed,
+                                                     std::size_t longest) {
+  Random random(round_seed);
+  std::vector<std::vector<std::size_t>> lengths(static_cast<std::size_t>(ranks));
+  for (auto& row : lengths) {
+    for (int to = 0; to < ranks; ++to) {
+      const auto kind = random() % 4;
+      row.push_back(kind == 0 ? 0 : random() % (kind == 1 ? 16 : kind == 2 ? 5000 : longest + 1));
+    }
+  }
+  return lengths;
+}
+
+struct Shape {
+  int ranks;
+  int ranks_per_node;
+  bool shared_memory;
+};
+
+void PrintTo(const Shape& shape, std::ostream* out) {
+  *out << shape.ranks << " ranks, " << shape.ranks_per_node << " a node, "
+       << (shape.shared_memory ? "shared" : "messages");
+}
+
+class GroupTest : public ::testing::TestWithParam<Shape> {
+ protected:
+  void run(const std::function<void(Group&)>& body) {
+    SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed()));
+    run_threads(GetParam().ranks, {GetParam().ranks_per_node, GetParam().shared_memory}, body);
+  }
+};
+
+TEST_P(GroupTest, KnowsRanksAndNodes) {
+  std::vector<int> seen(static_cast<std::size_t>(GetParam().ranks));
+  run([&](Group& group) {
+    const int a_node = GetParam().ranks_per_node > 0 ? GetParam().ranks_per_node : group.size();
+    EXPECT_EQ(group.size(), GetParam().ranks);
+    EXPECT_EQ(group.node_count(), (group.size() + a_node - 1) / a_node);
+    for (int r = 0; r < group.size(); ++r) EXPECT_EQ(group.node_of(r), r / a_node);
+    ++seen[static_cast<std::size_t>(group.rank())];
+  });
+  EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+}
+
+TEST_P(GroupTest, AllgatherOfEveryLength) {
+  run([&](Group& group) {
+    int round = 0;
+    for (std::size_t length : {0, 1, 8, 64, 4095, 4096, 3, 4096, 4096, 4096, 1}) {
+      const Buffer mine = filled(group.rank(), 0, ++round, length);
+      Buffer all(length * static_cast<std::size_t>(group.size())), expected;
+      for (int r = 0; r < group.size(); ++r) {
+        const Buffer theirs = filled(r, 0, round, length);
+        expected.insert(expected.end(), theirs.begin(), theirs.end());
+      }
+      ASSERT_TRUE(group.allgather(mine, all));
+      ASSERT_EQ(all, expected);
+    }
+  });
+}
+
+TEST_P(GroupTest, ManyAgreementsInARow) {
+  run([&](Group& group) {
+    for (int round = 0; round < 300; ++round) {
+      if (round % 3 == 0) {
+        ASSERT_TRUE(group.barrier());
+      }
+      const auto all = allgather(group, group.rank() * 1000 + round);
+      ASSERT_TRUE(all) << all.error().text();
+      for (int r = 0; r < group.size(); ++r)
+        ASSERT_EQ((*all)[static_cast<std::size_t>(r)], r * 1000 + round);
+    }
+  });
+}
+
+TEST_P(GroupTest, AlltoallvOfRandomLengths) {
+  run([&](Group& group) {
+    for (int round = 0; round < 10; ++round) {
+      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round), 300'000);
+      std::vector<Buffer> sends, expected;
+      const auto me = static_cast<std::size_t>(group.rank());
+      for (int r = 0; r < group.size(); ++r) {
+        sends.push_back(filled(group.rank(), r, round, lengths[me][static_cast<std::size_t>(r)]));
+        expected.push_back(filled(r, group.rank(), round, lengths[static_cast<std::size_t>(r)][me]));
+      }
+      const auto received = alltoallv(group, sends);
+      ASSERT_TRUE(received) << received.error().text();
+      ASSERT_EQ(*received, expected);
+    }
+  });
+}
+
+TEST_P(GroupTest, AllgathervOfShortAndLongPieces) {
+  run([&](Group& group) {
+    for (int round = 0; round < 6; ++round) {
+      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round),
+                                          round % 2 == 0 ? 4096 : 100'000);
+      std::vector<Buffer> expected;
+      for (int r = 0; r < group.size(); ++r)
+        expected.push_back(filled(r, 0, round, lengths[static_cast<std::size_t>(r)][0]));
+      const auto all = allgatherv(group, expected[static_cast<std::size_t>(group.rank())]);
+      ASSERT_TRUE(all) << all.error().text();
+      ASSERT_EQ(*all, expected);
+    }
+  });
+}
+
+// Sparse exchanges without any agreement between, a message to oneself included: ranks run ahead of others.
+TEST_P(GroupTest, ExchangesBackToBack) {
+  run([&](Group& group) {
+    for (int round = 0; round < 50; ++round) {
+      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round), 20'000);
+      const auto me = static_cast<std::size_t>(group.rank());
+      std::vector<Buffer> outgoing(lengths.size()), incoming(lengths.size());
+      std::vector<Message> sends, receives;
+      for (int r = 0; r < group.size(); ++r) {
+        const auto them = static_cast<std::size_t>(r);
+        outgoing[them] = filled(group.rank(), r, round, lengths[me][them]);
+        incoming[them].resize(lengths[them][me]);
+        sends.push_back({r, {outgoing[them].data(), std::ssize(outgoing[them])}});
+        receives.push_back({r, {incoming[them].data(), std::ssize(incoming[them])}});
+      }
+      const Status status = group.exchange(sends, receives);
+      ASSERT_TRUE(status) << status.error().text();
+      for (int r = 0; r < group.size(); ++r)
+        ASSERT_EQ(incoming[static_cast<std::size_t>(r)],
+                  filled(r, group.rank(), round, lengths[static_cast<std::size_t>(r)][me]));
+    }
+  });
+}
+
+TEST_P(GroupTest, SharedMemoryIsOneForAllOrEmptyForAll) {
+  if (GetParam().shared_memory) GTEST_SKIP() << "SharedGroup is not written yet";
+  run([&](Group& group) {
+    for (Bytes length : {100, 5000, 300, 3'000'000}) {
+      const auto shared = group.shared(length);
+      ASSERT_TRUE(shared) << shared.error().text();
+      const bool one_node = group.node_count() == 1 && GetParam().shared_memory;
+      ASSERT_EQ(shared->data != nullptr, one_node);
+      if (!one_node) continue;
+      ASSERT_GE(shared->length, length);
+      const Bytes piece = length / group.size();
+      std::memset(shared->data + piece * group.rank(), 1 + group.rank(), static_cast<std::size_t>(piece));
+      ASSERT_TRUE(group.barrier());
+      for (int r = 0; r < group.size(); ++r)
+        ASSERT_EQ(static_cast<int>(shared->data[piece * (r + 1) - 1]), 1 + r);
+      ASSERT_TRUE(group.barrier());
+    }
+  });
+}
+
+TEST_P(GroupTest, ARankThatReturnsEarlyFailsTheOthers) {
+  if (GetParam().ranks == 1) GTEST_SKIP() << "nobody is left to notice";
+  const int culprit = GetParam().ranks - 1;
+  run([&](Group& group) {
+    ASSERT_TRUE(group.barrier());
+    if (group.rank() == culprit) return;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const Status status = group.barrier();
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, Code::kOther);
+      EXPECT_EQ(status.error().rank, culprit) << status.error().text();
+    }
+    EXPECT_FALSE(alltoallv(group, std::vector<Buffer>(static_cast<std::size_t>(group.size()))));
+  });
+}
+
+TEST_P(GroupTest, ARankThatReturnsInsteadOfExchangingFailsTheOthers) {
+  if (GetParam().ranks == 1) GTEST_SKIP() << "nobody is left to notice";
+  run([&](Group& group) {
+    if (group.rank() == 0) return;
+    Buffer outgoing(1'000'000), incoming(1'000'000);
+    const Message send{0, {outgoing.data(), std::ssize(outgoing)}};
+    const Message receive{0, {incoming.data(), std::ssize(incoming)}};
+    const Status status = group.rank() % 2 == 0 ? group.exchange({&send, 1}, {})
+                                                : group.exchange({}, {&receive, 1});
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().rank, 0) << status.error().text();
+  });
+}
+
+TEST_P(GroupTest, AnExceptionReachesTheCaller) {
+  EXPECT_THROW(run([](Group& group) {
+                 if (group.rank() == 0) throw std::runtime_error("planned");
+                 EXPECT_EQ(group.barrier().has_value(), false);
+               }),
+               std::runtime_error);
+}
+
+std::vector<Shape> shapes() {
+  std::vector<Shape> all;
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    all.push_back({ranks, 0, true});
+    all.push_back({ranks, 0, false});
+    if (ranks > 2) all.push_back({ranks, 2, true});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GroupTest, ::testing::ValuesIn(shapes()), [](const auto& shape) {
+  return std::to_string(shape.param.ranks) + "ranks" +
+         (shape.param.ranks_per_node > 0 ? "Nodes" : shape.param.shared_memory ? "Shared" : "Messages");
+});
+
+TEST(GroupScale, AThousandRanksOnThreads) {
+  run_threads(1024, {64, false}, [](Group& group) {
+    const auto all = allgather(group, group.rank());
+    ASSERT_TRUE(all);
+    for (int r = 0; r < group.size(); ++r) ASSERT_EQ((*all)[static_cast<std::size_t>(r)], r);
+    std::vector<Buffer> sends(1024);
+    sends[static_cast<std::size_t>((group.rank() + 1) % 1024)] = filled(group.rank(), 0, 0, 1000);
+    const auto received = alltoallv(group, sends);
+    ASSERT_TRUE(received);
+    const int left = (group.rank() + 1023) % 1024;
+    ASSERT_EQ((*received)[static_cast<std::size_t>(left)], filled(left, 0, 0, 1000));
+  });
+}
+
+}  // namespace
+}  // namespace stridio
