@@ -1,0 +1,306 @@
+// What is particular to a mounted file system: how files open, which calls are made, what their
+// failures become.
+#include "storage/posix.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <fstream>
+#include <vector>
+
+#include "storage/posix_calls.h"
+#include "storage/testing/temp_directory.h"
+
+namespace stridio {
+namespace {
+
+constexpr OpenMode kCreate{.read = true, .write = true, .create = true};
+
+// The calls of this file's tests: counts those that move data, and makes one of them fail.
+struct Script {
+  int calls = 0;
+  int failing = -1;  // the number of the call that fails, from 0
+  int sys_errno = 0;
+  std::vector<Extent> moved;  // what each call was asked for
+
+  bool fails(Offset offset, Bytes length) {
+    moved.push_back({offset, length});
+    if (calls++ != failing) return false;
+    errno = sys_errno;
+    return true;
+  }
+};
+
+Script script;
+
+Bytes length_of(const iovec* pieces, int count) {
+  Bytes length = 0;
+  for (int i = 0; i < count; ++i) length += static_cast<Bytes>(pieces[i].iov_len);
+  return length;
+}
+
+PosixCalls scripted() {
+  script = {};
+  PosixCalls calls;
+  calls.pread = [](int fd, void* data, std::size_t length, off_t offset) -> ssize_t {
+    return script.fails(offset, length) ? -1 : ::pread(fd, data, length, offset);
+  };
+  calls.pwrite = [](int fd, const void* data, std::size_t length, off_t offset) -> ssize_t {
+    return script.fails(offset, length) ? -1 : ::pwrite(fd, data, length, offset);
+  };
+  calls.preadv = [](int fd, const iovec* pieces, int count, off_t offset) -> ssize_t {
+    return script.fails(offset, length_of(pieces, count)) ? -1
+                                                          : ::preadv(fd, pieces, count, offset);
+  };
+  calls.pwritev = [](int fd, const iovec* pieces, int count, off_t offset) -> ssize_t {
+    return script.fails(offset, length_of(pieces, count)) ? -1
+                                                          : ::pwritev(fd, pieces, count, offset);
+  };
+  return calls;
+}
+
+class Posix : public ::testing::Test {
+ protected:
+  std::unique_ptr<Storage> open(const PosixCalls& calls = {}, const OpenMode& mode = kCreate) {
+    auto opened = open_posix(path_, mode, calls);
+    EXPECT_TRUE(opened) << opened.error().text();
+    return std::move(*opened);
+  }
+
+  std::string contents() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  TempDirectory directory_;
+  const std::string path_ = directory_.file("data");
+};
+
+Span span_of(std::string& text) {
+  return {reinterpret_cast<std::byte*>(text.data()), static_cast<Bytes>(text.size())};
+}
+
+// ---- Opening and removing
+
+TEST_F(Posix, MissingFile) {
+  const auto opened = open_posix(path_, {.read = true});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::kNoSuchFile);
+  EXPECT_EQ(opened.error().path, path_);
+  EXPECT_EQ(remove_posix(path_).error().code, Code::kNoSuchFile);
+}
+
+TEST_F(Posix, ExclusiveCreation) {
+  OpenMode mode = kCreate;
+  mode.exclusive = true;
+  ASSERT_TRUE(open_posix(path_, mode));
+  EXPECT_EQ(open_posix(path_, mode).error().code, Code::kFileExists);
+}
+
+TEST_F(Posix, Permissions) {
+  OpenMode mode = kCreate;
+  mode.permissions = 0600;
+  ASSERT_TRUE(open_posix(path_, mode));
+  struct stat info {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+}
+
+TEST_F(Posix, DirectoriesAreNoFiles) {
+  for (const OpenMode& mode : {OpenMode{.read = true}, OpenMode{.write = true}, kCreate}) {
+    const auto opened = open_posix(directory_.path(), mode);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Code::kBadFileName) << opened.error().text();
+    EXPECT_NE(opened.error().text().find("directory"), std::string::npos);
+  }
+  EXPECT_EQ(remove_posix(directory_.path()).error().code, Code::kBadFileName);
+}
+
+TEST_F(Posix, PipesAreRefusedAndNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  for (const OpenMode& mode : {OpenMode{.read = true}, OpenMode{.write = true}, kCreate})
+    EXPECT_EQ(open_posix(path_, mode).error().code, Code::kBadFileName);
+}
+
+TEST_F(Posix, FileBelowAFile) {
+  open();
+  EXPECT_EQ(open_posix(path_ + "/below", kCreate).error().code, Code::kBadFileName);
+}
+
+TEST_F(Posix, DevicesWork) {
+  auto null = open_posix("/dev/null", {.read = true, .write = true});
+  ASSERT_TRUE(null) << null.error().text();
+  std::byte data[10] = {};
+  EXPECT_EQ((*null)->write({100, 10}, data)->bytes, 10);
+  EXPECT_TRUE((*null)->read({100, 10}, data)->eof);
+  EXPECT_TRUE((*null)->sync());
+}
+
+TEST_F(Posix, ProcessesThatAreStartedInheritNothing) {
+  const auto before = ::dup(0);
+  ::close(before);
+  open();
+  const auto storage = open();
+  EXPECT_NE(::fcntl(before, F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_EQ(::fcntl(before, F_GETFL) & O_NONBLOCK, 0);
+}
+
+TEST_F(Posix, RemovedFilesAreGone) {
+  open();
+  EXPECT_TRUE(remove_posix(path_));
+  EXPECT_NE(::access(path_.c_str(), F_OK), 0);
+}
+
+// ---- Which calls are made
+
+TEST_F(Posix, OneCallARun) {
+  const auto storage = open(scripted());
+  std::string text = "0123456789abcdef";
+  const std::vector<Extent> extents = {{0, 4}, {4, 4}, {20, 4}, {24, 0}, {16, 4}};
+  const std::vector<Span> memory = {{span_of(text).data, 3}, {span_of(text).data + 3, 13}};
+  const auto moved = storage->writev(extents, memory);
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(script.moved, (std::vector<Extent>{{0, 8}, {20, 4}, {16, 4}}));
+  EXPECT_EQ(moved->requests, 3);
+}
+
+TEST_F(Posix, CallsAreCutAtTheSystemsLimits) {
+  static std::vector<std::pair<int, Bytes>> asked;  // pieces and bytes of each call
+  asked.clear();
+  PosixCalls calls;
+  calls.pwritev = [](int, const iovec* pieces, int count, off_t) -> ssize_t {
+    asked.emplace_back(count, length_of(pieces, count));
+    return length_of(pieces, count);
+  };
+  const auto storage = open(calls);
+  std::vector<std::byte> block(4 << 20);
+  std::vector<Span> memory(600, Span{block.data(), 4 << 20});
+  const Extent large{0, 600LL * (4 << 20)};
+  ASSERT_TRUE(storage->writev({&large, 1}, memory));
+  ASSERT_EQ(asked.size(), 3U);
+  EXPECT_EQ(asked[0], (std::pair<int, Bytes>{256, 1 << 30}));
+  EXPECT_EQ(asked[2], (std::pair<int, Bytes>{88, 88LL * (4 << 20)}));
+
+  asked.clear();
+  memory.assign(2500, Span{block.data(), 1});
+  const Extent scattered{0, 2500};
+  ASSERT_TRUE(storage->writev({&scattered, 1}, memory));
+  ASSERT_EQ(asked.size(), 3U);
+  EXPECT_EQ(asked[0], (std::pair<int, Bytes>{1024, 1024}));
+  EXPECT_EQ(asked[2], (std::pair<int, Bytes>{452, 452}));
+}
+
+// ---- Failures
+
+TEST_F(Posix, FailuresSayWhatWasTried) {
+  const auto storage = open(scripted());
+  script.failing = 1;
+  script.sys_errno = ENOSPC;
+  std::string text = "0123456789";
+  const std::vector<Extent> extents = {{0, 4}, {8192, 6}};
+  const Span memory = span_of(text);
+  const auto moved = storage->writev(extents, {&memory, 1});
+  ASSERT_FALSE(moved);
+  EXPECT_EQ(moved.error().code, Code::kNoSpace);
+  EXPECT_EQ(moved.error().sys_errno, ENOSPC);
+  EXPECT_EQ(moved.error().path, path_);
+  EXPECT_EQ(moved.error().what, "writing 6 bytes at offset 8192");
+  EXPECT_EQ(contents(), "0123");
+}
+
+TEST_F(Posix, ErrnosBecomeCodes) {
+  const std::vector<std::pair<int, Code>> expected = {
+      {ENOSPC, Code::kNoSpace}, {EFBIG, Code::kNoSpace}, {EDQUOT, Code::kQuota},   {EIO, Code::kIo},
+      {EROFS, Code::kReadOnly}, {EACCES, Code::kAccess}, {ENOMEM, Code::kNoMemory}};
+  const auto storage = open(scripted());
+  std::byte byte{};
+  for (const auto& [sys_errno, code] : expected) {
+    script = Script{.calls = 0, .failing = 0, .sys_errno = sys_errno, .moved = {}};
+    EXPECT_EQ(storage->write({0, 1}, &byte).error().code, code) << sys_errno;
+    script = Script{.calls = 0, .failing = 0, .sys_errno = sys_errno, .moved = {}};
+    EXPECT_EQ(storage->read({0, 1}, &byte).error().code, code) << sys_errno;
+  }
+}
+
+TEST_F(Posix, AWriteThatMovesNothingFails) {
+  PosixCalls calls;
+  calls.pwrite = [](int, const void*, std::size_t, off_t) -> ssize_t { return 0; };
+  const auto storage = open(calls);
+  std::byte byte{};
+  EXPECT_EQ(storage->write({0, 1}, &byte).error().code, Code::kIo);
+}
+
+TEST_F(Posix, OtherCallsFailWithTheirErrno) {
+  PosixCalls calls;
+  calls.ftruncate = [](int, off_t) { return errno = EIO, -1; };
+  calls.fallocate = [](int, int, off_t, off_t) { return errno = ENOSPC, -1; };
+  calls.fsync = [](int) { return errno = EDQUOT, -1; };
+  const auto storage = open(calls);
+  EXPECT_EQ(storage->resize(10).error().code, Code::kIo);
+  EXPECT_EQ(storage->reserve(10).error().code, Code::kNoSpace);
+  EXPECT_EQ(storage->sync().error().code, Code::kQuota);
+  EXPECT_EQ(storage->resize(10).error().what, "resizing to 10 bytes");
+}
+
+// ---- Locks
+
+TEST_F(Posix, NoLocksOnThisFileSystem) {
+  for (int sys_errno : {ENOSYS, EOPNOTSUPP, ENOLCK}) {
+    static int why;
+    why = sys_errno;
+    PosixCalls calls;
+    calls.lock = [](int, int, struct flock*) { return errno = why, -1; };
+    const auto storage = open(calls);
+    EXPECT_FALSE(storage->caps().locks);
+    const auto locked = storage->lock({0, 10}, LockMode::kExclusive);
+    ASSERT_FALSE(locked);
+    EXPECT_EQ(locked.error().code, Code::kUnsupportedOperation);
+    EXPECT_NE(locked.error().what.find("no range locks"), std::string::npos);
+  }
+}
+
+TEST_F(Posix, LocksFoundMissingLaterAreNoLongerPromised) {
+  PosixCalls calls;
+  calls.lock = [](int, int command, struct flock*) {
+    return command == F_OFD_GETLK ? 0 : (errno = ENOLCK, -1);
+  };
+  const auto storage = open(calls);
+  EXPECT_TRUE(storage->caps().locks);
+  EXPECT_FALSE(storage->lock({0, 10}, LockMode::kShared));
+  EXPECT_FALSE(storage->caps().locks);
+}
+
+TEST_F(Posix, ExclusiveLocksNeedAHandleThatWrites) {
+  open();
+  const auto reader = open({}, {.read = true});
+  EXPECT_TRUE(reader->lock({0, 10}, LockMode::kShared));
+  EXPECT_EQ(reader->lock({0, 10}, LockMode::kExclusive).error().code, Code::kAccess);
+}
+
+TEST_F(Posix, OtherProcessesAreExcluded) {
+  const auto storage = open();
+  auto held = storage->lock({10, 10}, LockMode::kExclusive);
+  ASSERT_TRUE(held);
+  { open(); }  // closing another descriptor must not drop the lock
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int fd = ::open(path_.c_str(), O_RDWR);
+    struct flock inside {};
+    inside.l_type = F_WRLCK;
+    inside.l_start = 15;
+    inside.l_len = 1;
+    struct flock outside = inside;
+    outside.l_start = 20;
+    const bool excluded = ::fcntl(fd, F_OFD_SETLK, &inside) != 0;
+    const bool free = ::fcntl(fd, F_OFD_SETLK, &outside) == 0;
+    ::_exit(excluded && free ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace stridio
