@@ -360,6 +360,8 @@ class Demo:
         self.check(workload, mpi, written)
         self.repeat(read_row, lambda side: measure(workload, side, "read", read[side]))
         self.say(f"{workload.name}, {mpi}: counting requests")
+        for file in written.values():
+            file.unlink()
         for row, action, files in ((write_row, "write", written), (read_row, "read", read)):
             row.requests = {side: count(workload, side, action, files[side]) for side in self.sides}
         return [write_row, read_row]
@@ -389,7 +391,8 @@ class Demo:
 def print_table(rows, sides):
     """Times, rates, requests; with both sides, how many times as long stock MPI-IO took."""
     compared = len(sides) > 1
-    lines = [["", "", *(unit for unit in ("seconds", "MB/s", "requests") for _ in sides)]]
+    blanks = [""] * (len(sides) - 1)
+    lines = [["", "", "seconds", *blanks, "MB/s", *blanks, "requests", *blanks]]
     lines.append(["", "", *sides * 3])
     for row in rows:
         rates = (row.bytes / 1e6 / row.seconds[side] for side in sides)
