@@ -1,8 +1,9 @@
 // Variable-length collectives from the virtual ones: lengths first, then the bytes.
 //
-// Cost: allgatherv is two agreements where every piece fits one, else one agreement and an exchange;
-// alltoallv is one agreement of size() lengths a rank (one exchange of lengths beyond kMatrixRanks ranks,
-// where the matrix of all lengths on every rank would outgrow the messages) and one exchange.
+// allgatherv: one agreement on lengths, then one agreement where every piece fits one, else an
+// exchange. alltoallv: one agreement on all lengths up to kMatrixRanks ranks. Beyond, the matrix of
+// lengths on every rank would outgrow the messages: one agreement on who sends to whom, a bit each,
+// and an exchange of those lengths only; so a sparse pattern costs what its messages cost.
 #include "group/group.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ Span span_of(const Buffer& buffer) {
 Result<std::vector<Buffer>> allgather_padded(Group& group, std::span<const std::byte> mine,
                                              const std::vector<Bytes>& lengths, Bytes longest) {
   Buffer padded(mine.begin(), mine.end());
-  padded.resize(index(static_cast<int>(longest)));
+  padded.resize(static_cast<std::size_t>(longest));
   Buffer all(padded.size() * lengths.size());
   RETURN_IF_ERROR(group.allgather(padded, all));
   std::vector<Buffer> pieces(lengths.size());
@@ -34,22 +35,50 @@ Result<std::vector<Buffer>> allgather_padded(Group& group, std::span<const std::
   return pieces;
 }
 
-// The bytes that every rank will send to this one, by rank.
-Result<std::vector<Bytes>> receive_lengths(Group& group, std::vector<Bytes> to_send) {
+// The lengths of what every rank will send to this one, by rank, where all lengths fit an
+// agreement.
+Result<std::vector<Bytes>> lengths_by_matrix(Group& group, const std::vector<Bytes>& to_send) {
   const std::size_t ranks = to_send.size();
-  std::vector<Bytes> to_receive(ranks);
-  if (group.size() <= kMatrixRanks) {
-    std::vector<Bytes> matrix(ranks * ranks);
-    RETURN_IF_ERROR(group.allgather(std::as_bytes(std::span(to_send)),
-                                    std::as_writable_bytes(std::span(matrix))));
+  std::vector<Bytes> matrix(ranks * ranks), to_receive;
+  RETURN_IF_ERROR(group.allgather(std::as_bytes(std::span(to_send)),
+                                  std::as_writable_bytes(std::span(matrix))));
+  for (std::size_t r = 0; r < ranks; ++r)
+    to_receive.push_back(matrix[r * ranks + index(group.rank())]);
+  return to_receive;
+}
+
+// Row by row, bit by bit: does rank r send anything to rank t? In agreements of at most
+// kAgreementBytes.
+Result<std::vector<bool>> senders_to(Group& group, const std::vector<Bytes>& to_send) {
+  const std::size_t ranks = to_send.size();
+  Buffer bits((ranks + 7) / 8);
+  for (std::size_t t = 0; t < ranks; ++t)
+    if (to_send[t] > 0) bits[t / 8] |= std::byte{1} << (t % 8);
+  const std::size_t mine = index(group.rank());
+  std::vector<bool> sends(ranks);
+  for (std::size_t at = 0; at < bits.size(); at += Group::kAgreementBytes) {
+    const auto piece = std::span(bits).subspan(
+        at, std::min<std::size_t>(Group::kAgreementBytes, bits.size() - at));
+    Buffer all(piece.size() * ranks);
+    RETURN_IF_ERROR(group.allgather(piece, all));
+    if (mine / 8 < at || mine / 8 >= at + piece.size()) continue;
     for (std::size_t r = 0; r < ranks; ++r)
-      to_receive[r] = matrix[r * ranks + index(group.rank())];
-    return to_receive;
+      sends[r] =
+          (all[r * piece.size() + mine / 8 - at] >> (mine % 8) & std::byte{1}) != std::byte{0};
   }
+  return sends;
+}
+
+Result<std::vector<Bytes>> lengths_by_message(Group& group, std::vector<Bytes> to_send) {
+  ASSIGN_OR_RETURN(const std::vector<bool> sends_to_me, senders_to(group, to_send));
+  std::vector<Bytes> to_receive(to_send.size());
   std::vector<Message> sends, receives;
+  const auto length_of = [](int r, Bytes& length) {
+    return Message{r, {reinterpret_cast<std::byte*>(&length), sizeof length}};
+  };
   for (int r = 0; r < group.size(); ++r) {
-    sends.push_back({r, {reinterpret_cast<std::byte*>(&to_send[index(r)]), sizeof(Bytes)}});
-    receives.push_back({r, {reinterpret_cast<std::byte*>(&to_receive[index(r)]), sizeof(Bytes)}});
+    if (to_send[index(r)] > 0) sends.push_back(length_of(r, to_send[index(r)]));
+    if (sends_to_me[index(r)]) receives.push_back(length_of(r, to_receive[index(r)]));
   }
   RETURN_IF_ERROR(group.exchange(sends, receives));
   return to_receive;
@@ -80,7 +109,9 @@ Result<std::vector<Buffer>> alltoallv(Group& group, std::span<const Buffer> send
   std::vector<Bytes> to_send(sends.size());
   std::transform(sends.begin(), sends.end(), to_send.begin(),
                  [](const Buffer& buffer) { return static_cast<Bytes>(buffer.size()); });
-  ASSIGN_OR_RETURN(const std::vector<Bytes> to_receive, receive_lengths(group, std::move(to_send)));
+  ASSIGN_OR_RETURN(const std::vector<Bytes> to_receive,
+                   group.size() <= kMatrixRanks ? lengths_by_matrix(group, to_send)
+                                                : lengths_by_message(group, std::move(to_send)));
   std::vector<Buffer> pieces(sends.size());
   std::vector<Message> outgoing, incoming;
   for (int r = 0; r < group.size(); ++r) {

@@ -52,7 +52,12 @@ class Group {
   // and keeps its bytes' place, until the next call with a larger length.
   virtual Result<SharedMemory> shared(Bytes length) = 0;
 
+  // kPersistentBytes that all ranks map for as long as the group lives, at one place, zeroed when the group was made;
+  // empty where memory is not shared. Not collective: any rank may use it at any time (atomically).
+  virtual SharedMemory persistent() { return {}; }
+
   static constexpr Bytes kAgreementBytes = 4096;
+  static constexpr Bytes kPersistentBytes = 64;
 };
 
 // allgather of one trivially copyable value.

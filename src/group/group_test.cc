@@ -1,5 +1,5 @@
-// The contract of Group on threads: contents against what every rank can compute, and what happens when a
-// rank leaves. STRIDIO_SEED replays a random case.
+// The contract of Group on threads: contents against what every rank can compute, and what happens
+// when a rank leaves. STRIDIO_SEED replays a random case.
 #include "group/group.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,8 @@ Buffer filled(int from, int to, int round, std::size_t length) {
   return buffer;
 }
 
-// Lengths of all messages of a round, the same on every rank: mostly nothing or little, sometimes a lot.
+// Lengths of all messages of a round, the same on every rank: mostly nothing or little, sometimes a
+// lot.
 std::vector<std::vector<std::size_t>> random_lengths(int ranks, std::uint64_t round_seed,
                                                      std::size_t longest) {
   Random random(round_seed);
@@ -117,12 +118,14 @@ TEST_P(GroupTest, ManyAgreementsInARow) {
 TEST_P(GroupTest, AlltoallvOfRandomLengths) {
   run([&](Group& group) {
     for (int round = 0; round < 10; ++round) {
-      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round), 300'000);
+      const auto lengths =
+          random_lengths(group.size(), seed() + static_cast<unsigned>(round), 300'000);
       std::vector<Buffer> sends, expected;
       const auto me = static_cast<std::size_t>(group.rank());
       for (int r = 0; r < group.size(); ++r) {
         sends.push_back(filled(group.rank(), r, round, lengths[me][static_cast<std::size_t>(r)]));
-        expected.push_back(filled(r, group.rank(), round, lengths[static_cast<std::size_t>(r)][me]));
+        expected.push_back(
+            filled(r, group.rank(), round, lengths[static_cast<std::size_t>(r)][me]));
       }
       const auto received = alltoallv(group, sends);
       ASSERT_TRUE(received) << received.error().text();
@@ -146,11 +149,13 @@ TEST_P(GroupTest, AllgathervOfShortAndLongPieces) {
   });
 }
 
-// Sparse exchanges without any agreement between, a message to oneself included: ranks run ahead of others.
+// Sparse exchanges without any agreement between, a message to oneself included: ranks run ahead of
+// others.
 TEST_P(GroupTest, ExchangesBackToBack) {
   run([&](Group& group) {
     for (int round = 0; round < 50; ++round) {
-      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round), 20'000);
+      const auto lengths =
+          random_lengths(group.size(), seed() + static_cast<unsigned>(round), 20'000);
       const auto me = static_cast<std::size_t>(group.rank());
       std::vector<Buffer> outgoing(lengths.size()), incoming(lengths.size());
       std::vector<Message> sends, receives;
@@ -171,7 +176,6 @@ TEST_P(GroupTest, ExchangesBackToBack) {
 }
 
 TEST_P(GroupTest, SharedMemoryIsOneForAllOrEmptyForAll) {
-  if (GetParam().shared_memory) GTEST_SKIP() << "SharedGroup is not written yet";
   run([&](Group& group) {
     for (Bytes length : {100, 5000, 300, 3'000'000}) {
       const auto shared = group.shared(length);
@@ -181,7 +185,8 @@ TEST_P(GroupTest, SharedMemoryIsOneForAllOrEmptyForAll) {
       if (!one_node) continue;
       ASSERT_GE(shared->length, length);
       const Bytes piece = length / group.size();
-      std::memset(shared->data + piece * group.rank(), 1 + group.rank(), static_cast<std::size_t>(piece));
+      std::memset(shared->data + piece * group.rank(), 1 + group.rank(),
+                  static_cast<std::size_t>(piece));
       ASSERT_TRUE(group.barrier());
       for (int r = 0; r < group.size(); ++r)
         ASSERT_EQ(static_cast<int>(shared->data[piece * (r + 1) - 1]), 1 + r);
@@ -213,8 +218,8 @@ TEST_P(GroupTest, ARankThatReturnsInsteadOfExchangingFailsTheOthers) {
     Buffer outgoing(1'000'000), incoming(1'000'000);
     const Message send{0, {outgoing.data(), std::ssize(outgoing)}};
     const Message receive{0, {incoming.data(), std::ssize(incoming)}};
-    const Status status = group.rank() % 2 == 0 ? group.exchange({&send, 1}, {})
-                                                : group.exchange({}, {&receive, 1});
+    const Status status =
+        group.rank() % 2 == 0 ? group.exchange({&send, 1}, {}) : group.exchange({}, {&receive, 1});
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().rank, 0) << status.error().text();
   });
@@ -240,7 +245,9 @@ std::vector<Shape> shapes() {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GroupTest, ::testing::ValuesIn(shapes()), [](const auto& shape) {
   return std::to_string(shape.param.ranks) + "ranks" +
-         (shape.param.ranks_per_node > 0 ? "Nodes" : shape.param.shared_memory ? "Shared" : "Messages");
+         (shape.param.ranks_per_node > 0 ? "Nodes"
+          : shape.param.shared_memory    ? "Shared"
+                                         : "Messages");
 });
 
 TEST(GroupScale, AThousandRanksOnThreads) {

@@ -1,17 +1,23 @@
-// Agreements: one counter and two buffers under one mutex. The last rank to arrive completes the generation.
-// A rank reads the buffer of generation g after leaving the mutex; it is next written in generation g + 2,
-// which no rank enters before all have arrived in g + 1, hence have finished reading g. One wait suffices.
+// Agreements: one counter and two buffers under one mutex. The last rank to arrive completes the
+// generation. A rank reads the buffer of generation g after leaving the mutex; it is next written
+// in generation g + 2, which no rank enters before all have arrived in g + 1, hence have finished
+// reading g. One wait suffices.
 //
 // Exchange, per call and rank:
-//  1. Post every message (a pointer to it) in its receiver's mailbox. Nothing waits here, so that whatever
+//  1. Post every message (a pointer to it) in its receiver's mailbox. Nothing waits here, so that
+//  whatever
 //     the pattern, all messages of a call come to stand in their mailboxes: no deadlock.
-//  2. For each expected message: wait for it in the own mailbox, take it out, copy without any lock, then
-//     tell the sender's mailbox. Between taking and telling, the sender's buffer is pinned by step 3.
-//  3. Wait until all own messages were told. Hence at most one message stands between two ranks at a time.
-//  On failure a rank takes back what nobody has taken yet, then does step 3: its buffers are its own again.
+//  2. For each expected message: wait for it in the own mailbox, take it out, copy without any
+//  lock, then
+//     tell the sender's mailbox. Between taking and telling, the sender's buffer is pinned by
+//     step 3.
+//  3. Wait until all own messages were told. Hence at most one message stands between two ranks at
+//  a time. On failure a rank takes back what nobody has taken yet, then does step 3: its buffers
+//  are its own again.
 //
-// A wait for a rank that has left fails the whole group: its error is set once, and every waiter woken.
-// What is complete is answered before failure is looked at, so that an agreement completes on all ranks or none.
+// A wait for a rank that has left fails the whole group: its error is set once, and every waiter
+// woken. What is complete is answered before failure is looked at, so that an agreement completes
+// on all ranks or none.
 //
 // Cost: a copy a message, O(1) locks a message; an agreement wakes all ranks once.
 #include "group/hub_group.h"
@@ -98,7 +104,8 @@ Error Hub::fail_naming(int culprit, const std::string& what) {
 Status HubGroup::allgather(std::span<const std::byte> mine, std::span<std::byte> all) {
   if (static_cast<Bytes>(mine.size()) > kAgreementBytes ||
       all.size() != mine.size() * static_cast<std::size_t>(size()))
-    return fail(Code::kArgument, "an agreement takes at most 4096 bytes a rank, and room for all ranks'");
+    return fail(Code::kArgument,
+                "an agreement takes at most 4096 bytes a rank, and room for all ranks'");
   std::size_t parity;
   {
     std::lock_guard lock(hub_.agreement_.mutex);
@@ -183,7 +190,8 @@ Status HubGroup::receive(const Message& message) {
   if (agree) return {};
   return fail(hub_.fail_naming(message.peer, "rank " + std::to_string(rank_) + " expects " +
                                                  std::to_string(message.bytes.length) +
-                                                 " bytes and is sent " + std::to_string(sent.length)));
+                                                 " bytes and is sent " +
+                                                 std::to_string(sent.length)));
 }
 
 // The message of `sender`, out of the mailbox: it must be told when it has been copied.

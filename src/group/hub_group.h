@@ -1,5 +1,5 @@
-// A message-passing group of ranks that are threads of one process: what a group across nodes is over MPI,
-// for tests and simulations at thousands of ranks. Never has shared memory.
+// A message-passing group of ranks that are threads of one process: what a group across nodes is
+// over MPI, for tests and simulations at thousands of ranks. Never has shared memory.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ class Hub {
   // `ranks_per_node` consecutive ranks make a node; 0: all are on one.
   Hub(int ranks, int ranks_per_node);
 
-  // The group of `rank`, to be used by one thread. Called once a rank, on any thread. A rank whose group
-  // is destroyed has left: whoever waits for it then fails.
+  // The group of `rank`, to be used by one thread. Called once a rank, on any thread. A rank whose
+  // group is destroyed has left: whoever waits for it then fails.
   std::unique_ptr<Group> join(int rank);
   // Marks a rank that will never join.
   void leave(int rank);
@@ -34,7 +34,7 @@ class Hub {
     std::mutex mutex;
     std::condition_variable changed;
     std::unordered_map<int, Span> posted;  // by sender: the bytes of its message, in its own buffer
-    std::unordered_set<int> unconsumed;    // receivers that have not yet copied what this rank posted
+    std::unordered_set<int> unconsumed;  // receivers that have not yet copied what this rank posted
     std::atomic<bool> left = false;
   };
   struct Agreement {
@@ -53,8 +53,8 @@ class Hub {
   void wake_mailboxes();
 
   const int ranks_per_node_;
-  std::atomic<bool> failed_ = false;    // agreement_.failure is set
-  std::atomic<bool> some_left_ = false; // some mailbox's `left` is set
+  std::atomic<bool> failed_ = false;     // agreement_.failure is set
+  std::atomic<bool> some_left_ = false;  // some mailbox's `left` is set
   std::vector<Mailbox> mailboxes_;
   Agreement agreement_;
 };

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "group/hub_group.h"
+#include "group/shared_group.h"
 
 namespace stridio {
 namespace {
@@ -52,8 +53,12 @@ void* Run::thread_main(void* start) {
 }
 
 void Run::run_rank(int rank) {
-  const auto group = hub_.join(rank);
-  body_(*group);
+  const auto messages = hub_.join(rank);
+  if (options_.shared_memory && messages->node_count() == 1) {
+    auto shared = make_shared_group(bootstrap_over(*messages), {.one_address_space = true});
+    if (shared) return body_(**shared);
+  }
+  body_(*messages);
 }
 
 void Run::keep(std::exception_ptr thrown) {

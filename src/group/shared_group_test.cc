@@ -1,0 +1,245 @@
+// SharedGroup between processes, as under MPI: each has its own mapping, and some die.
+#include "group/shared_group.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "group/process_id.h"
+
+namespace stridio {
+namespace {
+
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr int kMostRanks = 16;
+
+// What the forked ranks inherit: enough for a bootstrap, and to tell the parent where they are.
+struct Common {
+  std::atomic<int> arrived[64];  // by agreement of the bootstrap
+  std::byte bytes[64][kMostRanks][256];
+  std::atomic<bool> started[kMostRanks];
+};
+
+class SharedGroupProcesses : public ::testing::Test {
+ protected:
+  SharedGroupProcesses()
+      : common_(static_cast<Common*>(mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE,
+                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~SharedGroupProcesses() override { munmap(common_, sizeof(Common)); }
+
+  Bootstrap bootstrap(int rank, int size) {
+    return {rank, size, [this, rank, size, call = 0](auto mine, auto all) mutable -> Status {
+              std::copy(mine.begin(), mine.end(), common_->bytes[call][rank]);
+              ++common_->arrived[call];
+              while (common_->arrived[call] < size) std::this_thread::sleep_for(100us);
+              for (int r = 0; r < size; ++r)
+                std::copy_n(common_->bytes[call][r], mine.size(),
+                            all.begin() + r * std::ssize(mine));
+              ++call;
+              return {};
+            }};
+  }
+
+  // Forks `ranks` processes that run `body`; a failed expectation in one becomes its exit status.
+  void start(int ranks, const std::function<void(const Bootstrap&)>& body) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const pid_t pid = fork();
+      ASSERT_GE(pid, 0);
+      if (pid == 0) {
+        body(bootstrap(rank, ranks));
+        _exit(HasFailure() ? 1 : 0);
+      }
+      pids_.push_back(pid);
+    }
+  }
+
+  // Every rank but `killed` ends well.
+  void finish(int killed = -1) {
+    for (int rank = 0; rank < std::ssize(pids_); ++rank) {
+      int status = 0;
+      ASSERT_EQ(waitpid(pids_[static_cast<std::size_t>(rank)], &status, 0),
+                pids_[static_cast<std::size_t>(rank)]);
+      if (rank == killed)
+        EXPECT_TRUE(WIFSIGNALED(status));
+      else
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            << "rank " << rank << ": " << status;
+    }
+  }
+
+  // Kills the rank at some moment of what it does once it has started.
+  void kill_started(int rank) {
+    while (!common_->started[rank]) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(50ms);
+    kill(pids_[static_cast<std::size_t>(rank)], SIGKILL);
+  }
+
+  Common* const common_;
+  std::vector<pid_t> pids_;
+};
+
+std::size_t names_in_shm() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    count += entry.path().filename().string().starts_with("stridio-");
+  return count;
+}
+
+// Repeats `call` until it fails; the failure must come soon after the victim died and name it.
+void expect_failure_naming(int victim, const std::function<Status()>& call) {
+  const auto end = steady_clock::now() + 20s;
+  auto last_success = steady_clock::now();
+  Status status;
+  while (status && steady_clock::now() < end) {
+    last_success = steady_clock::now();
+    status = call();
+  }
+  ASSERT_FALSE(status);
+  EXPECT_LT(steady_clock::now() - last_success, 5s);
+  EXPECT_EQ(status.error().code, Code::kOther);
+  EXPECT_EQ(status.error().rank, victim) << status.error().text();
+  EXPECT_FALSE(call()) << "a failed group stays failed";
+}
+
+TEST_F(SharedGroupProcesses, AgreeExchangeAndShareMemory) {
+  start(4, [](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group) << group.error().text();
+    for (int round = 0; round < 200; ++round) {
+      const auto all = allgather(**group, bootstrap.rank + round);
+      ASSERT_TRUE(all);
+      for (int r = 0; r < 4; ++r) ASSERT_EQ((*all)[static_cast<std::size_t>(r)], r + round);
+    }
+    std::vector<Buffer> sends(4);
+    for (int r = 0; r < 4; ++r)
+      sends[static_cast<std::size_t>(r)].assign(1'000'000,
+                                                static_cast<std::byte>(10 * bootstrap.rank + r));
+    const auto received = alltoallv(**group, sends);
+    ASSERT_TRUE(received) << received.error().text();
+    for (int r = 0; r < 4; ++r)
+      ASSERT_EQ((*received)[static_cast<std::size_t>(r)],
+                Buffer(1'000'000, static_cast<std::byte>(10 * r + bootstrap.rank)));
+    const auto memory = (*group)->shared(10'000);
+    ASSERT_TRUE(memory);
+    memory->data[bootstrap.rank] = std::byte{42};
+    ASSERT_TRUE((*group)->barrier());
+    for (int r = 0; r < 4; ++r) ASSERT_EQ(memory->data[r], std::byte{42});
+  });
+  finish();
+}
+
+TEST_F(SharedGroupProcesses, NoNameRemains) {
+  const std::size_t before = names_in_shm();
+  start(3, [before](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group && (*group)->shared(1000) && (*group)->barrier());
+    // Other tests of this machine may have a name there for a moment.
+    const auto end = steady_clock::now() + 5s;
+    while (names_in_shm() > before && steady_clock::now() < end) std::this_thread::sleep_for(10ms);
+    EXPECT_LE(names_in_shm(), before);
+    ASSERT_TRUE((*group)->barrier());
+  });
+  finish();
+}
+
+TEST_F(SharedGroupProcesses, MemoryThatCannotBeHadIsRefusedOnAllRanks) {
+  start(3, [](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group);
+    const auto refused = (*group)->shared(Bytes{1} << 60);
+    ASSERT_TRUE(refused) << refused.error().text();
+    EXPECT_EQ(refused->data, nullptr);
+    const auto granted = (*group)->shared(1000);
+    ASSERT_TRUE(granted);
+    EXPECT_NE(granted->data, nullptr);
+    EXPECT_TRUE((*group)->barrier());
+  });
+  finish();
+}
+
+TEST_F(SharedGroupProcesses, ProgressIsDrivenWhileWaiting) {
+  start(2, [](const Bootstrap& bootstrap) {
+    int driven = 0;
+    auto group = make_shared_group(bootstrap, {.progress = [&driven] { ++driven; }});
+    ASSERT_TRUE(group);
+    if (bootstrap.rank == 1) std::this_thread::sleep_for(100ms);
+    ASSERT_TRUE((*group)->barrier());
+    EXPECT_GT(driven, bootstrap.rank == 0 ? 5 : -1);
+  });
+  finish();
+}
+
+TEST_F(SharedGroupProcesses, AKilledRankFailsTheOthersInBarrier) {
+  start(4, [this](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group);
+    common_->started[bootstrap.rank] = true;
+    expect_failure_naming(2, [&] { return (*group)->barrier(); });
+  });
+  kill_started(2);
+  finish(2);
+}
+
+TEST_F(SharedGroupProcesses, AKilledRankFailsTheOthersInExchange) {
+  start(3, [this](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group);
+    common_->started[bootstrap.rank] = true;
+    const std::vector<Buffer> sends(3, Buffer(3'000'000));
+    expect_failure_naming(1, [&]() -> Status {
+      RETURN_IF_ERROR(alltoallv(**group, sends));
+      return {};
+    });
+  });
+  kill_started(1);
+  finish(1);
+}
+
+// The victim has taken part in the agreement that the others still wait in; they must not wait for
+// ever.
+TEST_F(SharedGroupProcesses, ARankKilledWhileItWaitsFailsTheOthers) {
+  start(3, [this](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group);
+    common_->started[bootstrap.rank] = true;
+    if (bootstrap.rank == 0) std::this_thread::sleep_for(2s);
+    expect_failure_naming(2, [&] { return (*group)->barrier(); });
+  });
+  kill_started(2);
+  finish(2);
+}
+
+TEST(ProcessId, TellsTheLivingFromTheDead) {
+  const ProcessId self = this_process();
+  EXPECT_TRUE(can_watch(self));
+  EXPECT_FALSE(has_died(self));
+  ProcessId earlier = self;
+  --earlier.start_time;
+  EXPECT_TRUE(has_died(earlier)) << "another process has got its number since";
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  ProcessId other = self;
+  other.pid = child;
+  EXPECT_FALSE(can_watch(other)) << "the start time is not its own";
+  kill(child, SIGKILL);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(has_died(other)) << "a zombie";
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(has_died(other));
+}
+
+}  // namespace
+}  // namespace stridio
