@@ -1,0 +1,17 @@
+// The environment variables that the command looks at. main.cc alone reads them; everything else is
+// given this value, so that each part can be tested and nothing depends on hidden state.
+#pragma once
+
+#include <string>
+
+namespace stridio {
+
+struct Environment {
+  std::string path;        // PATH
+  std::string ld_preload;  // LD_PRELOAD: the user's own libraries, kept behind ours
+  std::string
+      preload_extra;      // STRIDIO_PRELOAD_EXTRA: libraries between that MPI's and the user's own
+  std::string temporary;  // TMPDIR, or /tmp
+};
+
+}  // namespace stridio

@@ -1,0 +1,78 @@
+// The command line of `stridio`, and the only place that reads environment variables.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "environment.h"
+#include "run.h"
+
+namespace {
+
+using namespace stridio;
+
+std::string variable(const char* name, const char* otherwise = "") {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+Environment read_environment() {
+  return {.path = variable("PATH", "/usr/bin:/bin"),
+          .ld_preload = variable("LD_PRELOAD"),
+          .preload_extra = variable("STRIDIO_PRELOAD_EXTRA"),
+          .temporary = variable("TMPDIR", "/tmp")};
+}
+
+void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& libmpi) {
+  CLI::App* run = app.add_subcommand("run", "Run an MPI program with its MPI-IO through Stridio");
+  run->add_option("--report", options.report,
+                  "After the run, write what the I/O did to this file (JSON) and as a table to "
+                  "stderr; - for the "
+                  "table only");
+  run->add_flag("--explain", options.explain,
+                "Let the ranks say which access method they choose, and why");
+  run->add_flag("--dry-run", options.dry_run,
+                "Print the command that would run, one argument a line, and run nothing");
+  run->add_option("--mpi", mpi, "The MPI of the ranks, where it cannot be found out")
+      ->check(CLI::IsMember({"mpich", "ompi", "abi"}));
+  run->add_option("--libmpi", libmpi, "That MPI's library (libmpi.so.12, libmpi.so.40, ...)");
+  run->footer(
+      "Example:\n"
+      "  stridio run --report io.json -- mpiexec -n 4 ./app input.nml\n\n"
+      "The exit status is the command's; 125 where stridio itself fails, 126 and 127 where the\n"
+      "command cannot be run or found.\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Stridio: a drop-in MPI-IO that makes parallel I/O fast, correct and explained",
+               "stridio");
+  app.set_version_flag("--version", "stridio " STRIDIO_VERSION);
+  app.require_subcommand(1);
+  RunOptions options;
+  std::string mpi, libmpi;
+  add_run(app, options, mpi, libmpi);
+
+  // What follows "--" is the user's command and never parsed.
+  std::vector<std::string> own(argv + 1, argv + argc);
+  const auto separator = std::find(own.begin(), own.end(), "--");
+  if (separator != own.end()) options.command.assign(separator + 1, own.end());
+  own.erase(separator, own.end());
+  std::reverse(own.begin(), own.end());
+  try {
+    app.parse(own);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kOwnError;
+  }
+  if (options.command.empty()) {
+    std::fputs("stridio run: no command; write it after --: stridio run -- mpiexec -n 4 ./app\n",
+               stderr);
+    return kOwnError;
+  }
+  options.mpi.mpi = mpi_by_name(mpi);
+  if (!libmpi.empty()) options.mpi.libmpi = libmpi;
+  return run(options, read_environment());
+}
