@@ -11,7 +11,8 @@
 #include "base/result.h"
 #include "file/hints.h"
 #include "group/group.h"
-#include "pattern/pattern.h"
+#include "pattern/copy.h"
+#include "plan/access_plan.h"
 #include "storage/storage.h"
 
 namespace stridio {
@@ -45,15 +46,8 @@ struct View {
   Status check(const AccessMode& mode) const;
 };
 
-enum class Direction { kRead, kWrite };
 enum class Pointer { kExplicit, kIndividual, kShared };
 enum class Whence { kSet, kCurrent, kEnd };
-
-// The user's memory: `pattern` relative to `base`. May be empty.
-struct Memory {
-  std::byte* base = nullptr;
-  Pattern pattern;
-};
 
 struct Access {
   Direction direction = Direction::kRead;

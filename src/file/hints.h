@@ -19,7 +19,7 @@ enum class Switch { kDisable, kAutomatic, kEnable };
 
 // The values in force, as the planner sees them.
 struct Hints {
-  Bytes cb_buffer_size = Bytes{16} << 20;     // an aggregator's buffer in a collective call
+  Bytes cb_buffer_size = Bytes{4} << 20;      // an aggregator's buffer in a collective call
   int cb_nodes = 0;                           // aggregators; 0: by nodes and bytes
   Switch cb_read = Switch::kAutomatic;        // two-phase for collective reads
   Switch cb_write = Switch::kAutomatic;
@@ -47,8 +47,5 @@ std::span<const HintEntry> hint_table();
 // `base` with `given` laid over it. A bad value of a known hint is ignored with one warning in `warnings` (MPI-4.1
 // section 14.2.8: an implementation may ignore hints), as is a misspelt `stridio_` name, with the nearest right one named.
 Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::string>& warnings);
-
-// The value of the first hint that must be equal on all ranks and differs between the two, by name.
-std::optional<std::string> first_difference(const Hints& a, const Hints& b);
 
 }  // namespace stridio

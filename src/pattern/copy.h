@@ -12,6 +12,12 @@ struct Side {
   Cursor cursor;
 };
 
+// A user's memory: `pattern` relative to `base`. May be empty.
+struct Memory {
+  std::byte* base = nullptr;
+  Pattern pattern;
+};
+
 // Moves the next `bytes` bytes from `from` to `to` and advances both cursors. The two must not overlap in memory.
 void copy(Side& to, Side& from, Bytes bytes);
 

@@ -1,0 +1,21 @@
+// The executors of an access plan on one process. They decide nothing: method, staging, locks and windows come with
+// the plan, and are carried out to the byte.
+#pragma once
+
+#include "base/times.h"
+#include "pattern/copy.h"
+#include "plan/access_plan.h"
+#include "storage/storage.h"
+
+namespace stridio {
+
+// Moves memory.pattern.size() bytes between `memory` and the bytes `file` of `storage`, position by position.
+// A read ends at the end of the file, at the first data position that lies past it; memory after that is
+// untouched. Thread-safe as the storage is. Memory used: the plan's window and a bounded list of ranges.
+Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction,
+                            const Pattern& file, const Memory& memory, Times& times);
+
+// Writes `extents` (ascending) from `buffer`, whose first byte stands for offset `origin`.
+Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin);
+
+}  // namespace stridio

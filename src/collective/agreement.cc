@@ -1,0 +1,34 @@
+#include "collective/agreement.h"
+
+namespace stridio {
+
+Verdict verdict_of(const Status& status) {
+  Verdict verdict;
+  if (status) return verdict;
+  const Error& error = status.error();
+  verdict.code = static_cast<std::int32_t>(error.code);
+  verdict.sys_errno = error.sys_errno;
+  error.what.copy(verdict.what, sizeof verdict.what - 1);
+  error.path.copy(verdict.path, sizeof verdict.path - 1);
+  return verdict;
+}
+
+Status worst(std::span<const Verdict> verdicts) {
+  for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
+    const Verdict& verdict = verdicts[rank];
+    if (verdict.code == 0) continue;
+    return fail(Error{.code = static_cast<Code>(verdict.code),
+                      .what = verdict.what,
+                      .sys_errno = verdict.sys_errno,
+                      .path = verdict.path,
+                      .rank = static_cast<int>(rank)});
+  }
+  return {};
+}
+
+Status agree(Group& group, const Status& mine) {
+  ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts, allgather(group, verdict_of(mine)));
+  return worst(verdicts);
+}
+
+}  // namespace stridio

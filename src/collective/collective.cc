@@ -1,0 +1,74 @@
+#include "collective/collective.h"
+
+#include <thread>
+
+#include "collective/agreement.h"
+
+namespace stridio {
+namespace {
+
+struct Entry {
+  RankShape shape;
+  Verdict verdict;
+};
+
+Topology topology_of(const Group& group) {
+  Topology topology{.node_of = {}, .nodes = group.node_count()};
+  for (int rank = 0; rank < group.size(); ++rank) topology.node_of.push_back(group.node_of(rank));
+  return topology;
+}
+
+Result<std::vector<Entry>> exchange_entries(Group& group, const Entry& mine, Times& times) {
+  const Stopwatch watch(times.waiting);
+  return allgather(group, mine);
+}
+
+Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
+                                const AccessPlan& plan, Times& times) {
+  auto moved = execute(plan, storage, request.direction, request.file, request.memory, times);
+  const Stopwatch watch(times.waiting);
+  RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));
+  return moved;
+}
+
+}  // namespace
+
+Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const CollectiveRequest& request,
+                                         Times& times) {
+  const Caps caps = storage.caps();
+  const RequestShape shape = shape_of(request.direction, request.file, request.memory.pattern);
+  const AccessPlan own = plan_access(shape, caps, request.profile, request.access);
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  Entry entry{rank_shape(request.file, request.memory.pattern, own.seconds, std::max(1, cores)), {}};
+  if (request.invalid) entry.verdict = verdict_of(fail(*request.invalid));
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, exchange_entries(group, entry, times));
+
+  std::vector<Verdict> verdicts;
+  std::vector<RankShape> shapes;
+  for (const Entry& each : entries) {
+    verdicts.push_back(each.verdict);
+    shapes.push_back(each.shape);
+  }
+  RETURN_IF_ERROR(worst(verdicts));
+
+  const CollectivePlan plan = plan_collective(request.direction, shapes, topology_of(group), caps,
+                                              request.profile, request.rules);
+  CollectiveOutcome outcome{.moved = {}, .method = name_of(plan.strategy), .why = plan.explain()};
+  switch (plan.strategy) {
+    case Strategy::kNothing: break;
+    case Strategy::kIndependent: {
+      ASSIGN_OR_RETURN(outcome.moved, independent(group, storage, request, own, times));
+      outcome.method = name_of(own.method);
+      outcome.why += "; here " + own.explain();
+      break;
+    }
+    case Strategy::kTwoPhase: {
+      ASSIGN_OR_RETURN(outcome.moved, two_phase(group, storage, plan, request.direction, request.file,
+                                                request.memory, times));
+      break;
+    }
+  }
+  return outcome;
+}
+
+}  // namespace stridio

@@ -1,0 +1,41 @@
+// One collective access of a group: entry agreement, plan, strategy, exit agreement.
+#pragma once
+
+#include <optional>
+
+#include "access/execute.h"
+#include "base/times.h"
+#include "group/group.h"
+#include "pattern/copy.h"
+#include "plan/collective_plan.h"
+#include "storage/storage.h"
+
+namespace stridio {
+
+struct CollectiveRequest {
+  Direction direction = Direction::kRead;
+  Pattern file;
+  Memory memory;                       // of the file pattern's size
+  std::optional<Error> invalid = {};   // a rank whose arguments were bad: its file and memory are empty
+  AccessRules access;                  // for the independent strategy
+  CollectiveRules rules;               // the same on all ranks
+  Profile profile;
+};
+
+struct CollectiveOutcome {
+  Transferred moved;         // of this rank
+  std::string method;        // what ran here, and why
+  std::string why;
+};
+
+// Collective over `group`. Fails alike on all ranks; where an argument was bad on any, nothing is moved. Where
+// storage failed midway, any of the requested bytes may have been moved, and no other.
+Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const CollectiveRequest& request,
+                                         Times& times);
+
+// The two-phase strategy alone, over an agreed plan; ends with an agreement.
+Result<Transferred> two_phase(Group& group, Storage& storage, const CollectivePlan& plan,
+                              Direction direction, const Pattern& file, const Memory& memory,
+                              Times& times);
+
+}  // namespace stridio

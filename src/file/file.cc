@@ -1,0 +1,388 @@
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "collective/agreement.h"
+#include "file/file_impl.h"
+#include "file/view.h"
+#include "storage/posix.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace stridio {
+namespace {
+
+Error at_path(Error error, const std::string& path) {
+  if (error.path.empty()) error.path = path;
+  return error;
+}
+
+std::uint64_t fingerprint(const View& view) {
+  const std::vector<std::byte> bytes = view.filetype.encode();
+  const std::int64_t numbers[] = {view.displacement, view.filetype_extent};
+  return XXH64(bytes.data(), bytes.size(), XXH64(numbers, sizeof numbers, 0));
+}
+
+}  // namespace
+
+FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) {}
+
+// ---- Sizes, synchronization, closing
+
+Status FileImpl::change_size(Bytes size, Status (Storage::*change)(Bytes), const char* what) {
+  Status mine;
+  if (size < 0) mine = fail(Code::kArgument, fmt::format("{}: size {} is negative", what, size));
+  if (mine && !parts_.mode.writes())
+    mine = fail(Code::kReadOnly, fmt::format("{}: the file was opened for reading only", what));
+  struct Entry {
+    Bytes size;
+    Verdict verdict;
+  };
+  ASSIGN_OR_RETURN(const auto entries, allgather(*parts_.group, Entry{size, verdict_of(mine)}));
+  std::vector<Verdict> verdicts;
+  for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
+  RETURN_IF_ERROR(worst(verdicts));
+  for (const Entry& entry : entries)
+    if (entry.size != entries.front().size)
+      return fail(Code::kNotSame, fmt::format("{}: the ranks give different sizes, {} and {}", what,
+                                              entries.front().size, entry.size));
+  if (parts_.group->rank() == 0) mine = (parts_.storage.get()->*change)(size);
+  return agree(*parts_.group, mine);
+}
+
+Status FileImpl::set_size(Bytes size) { return change_size(size, &Storage::resize, "set_size"); }
+Status FileImpl::preallocate(Bytes size) { return change_size(size, &Storage::reserve, "preallocate"); }
+Result<Bytes> FileImpl::size() { return parts_.storage->size(); }
+Status FileImpl::sync() { return agree(*parts_.group, parts_.storage->sync()); }
+
+Status FileImpl::close() {
+  Status mine;
+  {
+    const Stopwatch watch(parts_.report->times().open);
+    parts_.storage.reset();
+    mine = agree(*parts_.group, {});
+    if (mine && parts_.mode.delete_on_close) {
+      if (parts_.group->rank() == 0) mine = remove_posix(parts_.path);
+      mine = agree(*parts_.group, mine);
+    }
+  }
+  if (!parts_.report_directory.empty()) {
+    const Status written = parts_.report->write(parts_.report_directory, parts_.path,
+                                                parts_.group->rank(), parts_.group->size());
+    if (!written) warn(written.error().text());
+  }
+  parts_.group.reset();
+  return mine;
+}
+
+// ---- View and hints
+
+Status FileImpl::set_view(const View& view, const HintList& hints, std::optional<Error> invalid) {
+  if (!invalid) {
+    if (const Status checked = view.check(parts_.mode); !checked) invalid = checked.error();
+  }
+  RETURN_IF_ERROR(agreed_view(view, hints, std::move(invalid)));
+  view_ = view;
+  {
+    const std::scoped_lock lock(pointer_mutex_);
+    pointer_ = 0;
+  }
+  if (auto shared = shared_pointer(); shared && parts_.group->rank() == 0) shared->store(0);
+  return agree(*parts_.group, {});
+}
+
+// Views may differ; etype sizes and the hints that must agree may not.
+Status FileImpl::agreed_view(const View& view, const HintList& hints, std::optional<Error> invalid) {
+  struct Entry {
+    Verdict verdict;
+    Bytes etype_size;
+    std::uint64_t view;
+  };
+  const bool unique = parts_.mode.unique_open && parts_.mode.writes();
+  const Entry mine{verdict_of(invalid ? fail(at_path(*invalid, parts_.path)) : Status()), view.etype_size,
+                   unique && !invalid ? fingerprint(view) : 0};
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(*parts_.group, mine));
+  std::vector<Verdict> verdicts;
+  for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
+  RETURN_IF_ERROR(worst(verdicts));
+  bool same_view = true;
+  for (const Entry& entry : entries) {
+    same_view = same_view && entry.view == mine.view;
+    if (entry.etype_size != entries.front().etype_size)
+      return fail(Code::kNotSame, fmt::format("set_view: the etype must be the same on all ranks, here are "
+                                              "sizes of {} and {} bytes",
+                                              entries.front().etype_size, entry.etype_size));
+  }
+  if (!hints.empty() || parts_.group->size() == 1) {
+    std::vector<std::string> warnings;
+    parts_.hints = apply_hints(parts_.hints, hints, warnings);
+    if (parts_.group->rank() == 0)
+      for (const std::string& warning : warnings) warn(warning);
+  }
+  own_holes_ = unique && same_view && holes_belong_to_view(view);
+  return {};
+}
+
+Status FileImpl::set_hints(const HintList& hints) {
+  ASSIGN_OR_RETURN(parts_.hints, agree_on_hints(*parts_.group, parts_.hints, hints));
+  return {};
+}
+
+// ---- Pointers
+
+Status FileImpl::place_pointers() {
+  Bytes start = 0;
+  Status mine;
+  if (parts_.mode.append) {
+    const auto end = parts_.storage->size();
+    if (end) start = *end;
+    if (!end) mine = fail(end.error());
+  }
+  pointer_ = start;
+  if (auto shared = shared_pointer(); shared && parts_.group->rank() == 0) shared->store(start);
+  return agree(*parts_.group, mine);
+}
+
+Result<std::atomic_ref<Bytes>> FileImpl::shared_pointer() {
+  const SharedMemory memory = parts_.group->persistent();
+  if (memory.length == 0)
+    return fail(Code::kUnsupportedOperation,
+                "shared file pointers need ranks that share memory on one node, so far");
+  return std::atomic_ref<Bytes>(*reinterpret_cast<Bytes*>(memory.data));
+}
+
+Result<Offset> FileImpl::seek_target(Offset offset, Whence whence, Bytes current) {
+  if (parts_.mode.sequential)
+    return fail(Code::kUnsupportedOperation, "seek: the file was opened with MPI_MODE_SEQUENTIAL");
+  Offset base = 0;
+  if (whence == Whence::kCurrent) base = current / view_.etype_size;
+  if (whence == Whence::kEnd) {
+    ASSIGN_OR_RETURN(const Bytes size, parts_.storage->size());
+    base = (view_bytes_below(view_, size) + view_.etype_size - 1) / view_.etype_size;
+  }
+  if (base + offset < 0)
+    return fail(Code::kArgument, fmt::format("seek: {} etypes from {} lies before the start of the view",
+                                             offset, base));
+  return base + offset;
+}
+
+Status FileImpl::seek(Offset offset, Whence whence) {
+  const std::scoped_lock lock(pointer_mutex_);
+  ASSIGN_OR_RETURN(const Offset target, seek_target(offset, whence, pointer_));
+  pointer_ = target * view_.etype_size;
+  return {};
+}
+
+Result<Offset> FileImpl::position() {
+  const std::scoped_lock lock(pointer_mutex_);
+  if (parts_.mode.sequential)
+    return fail(Code::kUnsupportedOperation, "position: the file was opened with MPI_MODE_SEQUENTIAL");
+  return pointer_ / view_.etype_size;
+}
+
+Status FileImpl::seek_shared(Offset offset, Whence whence) {
+  struct Entry {
+    Offset offset;
+    Whence whence;
+  };
+  const Entry mine{offset, whence};
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(*parts_.group, mine));
+  for (const Entry& entry : entries)
+    if (entry.offset != entries.front().offset || entry.whence != entries.front().whence)
+      return fail(Code::kNotSame, "seek_shared: offset and whence must be the same on all ranks");
+  Status moved;
+  if (parts_.group->rank() == 0) moved = move_shared_pointer(offset, whence);
+  return agree(*parts_.group, moved);
+}
+
+Status FileImpl::move_shared_pointer(Offset offset, Whence whence) {
+  ASSIGN_OR_RETURN(auto shared, shared_pointer());
+  ASSIGN_OR_RETURN(const Offset target, seek_target(offset, whence, shared.load()));
+  shared.store(target * view_.etype_size);
+  return {};
+}
+
+Result<Offset> FileImpl::position_shared() {
+  ASSIGN_OR_RETURN(auto shared, shared_pointer());
+  return shared.load() / view_.etype_size;
+}
+
+Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
+  if (etype_offset < 0)
+    return fail(Code::kArgument, fmt::format("byte_offset: offset {} is negative", etype_offset));
+  if (view_.filetype.empty()) return view_.displacement;
+  return view_pattern(view_, etype_offset * view_.etype_size, 1).lower();
+}
+
+Status FileImpl::set_atomicity(bool atomic) {
+  Status mine;
+  if (atomic && !parts_.storage->caps().locks)
+    mine = fail(Code::kUnsupportedOperation, "atomic mode needs a storage with range locks");
+  ASSIGN_OR_RETURN(const std::vector<int> all, allgather(*parts_.group, static_cast<int>(atomic)));
+  RETURN_IF_ERROR(agree(*parts_.group, mine));
+  for (const int each : all)
+    if (each != all.front())
+      return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
+  atomic_ = atomic;
+  return {};
+}
+
+// ---- Transfers
+
+Status FileImpl::check(const Access& access) const {
+  if (access.invalid) return fail(*access.invalid);
+  const Bytes length = access.memory.pattern.size();
+  if (access.direction == Direction::kRead && !parts_.mode.reads())
+    return fail(Code::kAccess, "read: the file was opened for writing only");
+  if (access.direction == Direction::kWrite && !parts_.mode.writes())
+    return fail(Code::kReadOnly, "write: the file was opened for reading only");
+  if (parts_.mode.sequential && access.pointer != Pointer::kShared)
+    return fail(Code::kUnsupportedOperation,
+                "a file opened with MPI_MODE_SEQUENTIAL is accessed through the shared file pointer only");
+  if (access.pointer == Pointer::kExplicit && access.offset < 0)
+    return fail(Code::kArgument, fmt::format("offset {} is negative; it counts etypes from the start of "
+                                             "the view",
+                                             access.offset));
+  if (length % view_.etype_size != 0)
+    return fail(Code::kArgument, fmt::format("{} bytes are no whole number of etypes of {} bytes", length,
+                                             view_.etype_size));
+  if (length > 0 && view_.filetype.empty())
+    return fail(Code::kArgument, "the view's file type has no bytes, so nothing can be accessed through it");
+  return {};
+}
+
+// Where the access starts; moves the pointer that it uses past the bytes asked for (MPI-4.1 section 14.4.3).
+Result<Bytes> FileImpl::take_position(const Access& access, Bytes length) {
+  switch (access.pointer) {
+    case Pointer::kExplicit: return access.offset * view_.etype_size;
+    case Pointer::kIndividual: {
+      const std::scoped_lock lock(pointer_mutex_);
+      const Bytes position = pointer_;
+      pointer_ += length;
+      return position;
+    }
+    case Pointer::kShared: {
+      ASSIGN_OR_RETURN(auto shared, shared_pointer());
+      return shared.fetch_add(length);
+    }
+  }
+  return fail(Code::kOther, "no such file pointer");
+}
+
+// Rank order through the shared pointer; collective. The pointer is read once all ranks are here, and with them their
+// independent calls done, and moved once all have read it.
+Result<Bytes> FileImpl::take_ordered(Bytes length) {
+  ASSIGN_OR_RETURN(const std::vector<Bytes> lengths, allgather(*parts_.group, length));
+  ASSIGN_OR_RETURN(auto shared, shared_pointer());
+  const Bytes start = shared.load();
+  RETURN_IF_ERROR(parts_.group->barrier());
+  Bytes before = 0, total = 0;
+  for (int rank = 0; rank < parts_.group->size(); ++rank) {
+    if (rank < parts_.group->rank()) before += lengths[static_cast<std::size_t>(rank)];
+    total += lengths[static_cast<std::size_t>(rank)];
+  }
+  if (parts_.group->rank() == 0) shared.store(start + total);
+  return start + before;
+}
+
+Result<Bytes> FileImpl::transfer(const Access& access) {
+  const Stopwatch watch(parts_.report->times().total);
+  auto moved = access.collective ? transfer_together(access) : transfer_alone(access);
+  if (!moved) return fail(at_path(std::move(moved).error(), parts_.path));
+  return moved;
+}
+
+Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file,
+                                            const Memory& memory) {
+  const AccessPlan plan = plan_access(shape_of(direction, file, memory.pattern), parts_.storage->caps(),
+                                      profile_, access_rules(direction));
+  std::unique_ptr<RangeLock> lock;
+  if (atomic_ && !file.empty()) {
+    const LockMode mode = direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive;
+    ASSIGN_OR_RETURN(lock, parts_.storage->lock(file.bounds(), mode));
+  }
+  ASSIGN_OR_RETURN(const Transferred moved,
+                   execute(plan, *parts_.storage, direction, file, memory, parts_.report->times()));
+  const std::string why = plan.explain();
+  parts_.report->count(direction, false, moved.bytes, name_of(plan.method), why);
+  explain(direction == Direction::kRead ? "read" : "write", why);
+  return moved;
+}
+
+Result<Bytes> FileImpl::transfer_alone(const Access& access) {
+  RETURN_IF_ERROR(check(access));
+  const Bytes length = access.memory.pattern.size();
+  ASSIGN_OR_RETURN(const Bytes position, take_position(access, length));
+  ASSIGN_OR_RETURN(const Transferred moved,
+                   execute_alone(access.direction, view_pattern(view_, position, length), access.memory));
+  return moved.bytes;
+}
+
+Result<Bytes> FileImpl::transfer_together(const Access& access) {
+  CollectiveRequest request;
+  request.direction = access.direction;
+  if (const Status checked = check(access); !checked) request.invalid = checked.error();
+  const Bytes length = request.invalid ? 0 : access.memory.pattern.size();
+  Result<Bytes> position = 0;
+  if (access.pointer == Pointer::kShared) {
+    position = take_ordered(length);
+  } else if (!request.invalid) {
+    position = take_position(access, length);
+  }
+  if (!position && !request.invalid) request.invalid = position.error();
+  if (!request.invalid) {
+    request.file = view_pattern(view_, *position, length);
+    request.memory = access.memory;
+  }
+  request.access = access_rules(access.direction);
+  request.rules = collective_rules(access.direction);
+  request.profile = profile_;
+  ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
+                   run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));
+  parts_.report->count(access.direction, true, outcome.moved.bytes, outcome.method, outcome.why);
+  explain(access.direction == Direction::kRead ? "read_all" : "write_all", outcome.why);
+  return outcome.moved.bytes;
+}
+
+// ---- Rules: what hints and consistency allow
+
+AccessRules FileImpl::access_rules(Direction direction) const {
+  const Hints& hints = parts_.hints;
+  const bool locks = parts_.storage->caps().locks;
+  AccessRules rules;
+  const bool promised = hints.ds_write == Switch::kEnable && locks;
+  rules.lock_writes = promised && !atomic_;
+  rules.may_modify_holes = hints.ds_write != Switch::kDisable && (promised || own_holes_);
+  if (hints.ds_write == Switch::kDisable) rules.holes_reason = "romio_ds_write=disable";
+  else if (hints.ds_write == Switch::kEnable) rules.holes_reason = "the storage has no range locks";
+  else if (parts_.mode.unique_open) rules.holes_reason = "other ranks' views might cover the holes";
+  rules.sieve_reads = hints.ds_read != Switch::kDisable;
+  rules.prefer_sieve =
+      (direction == Direction::kRead ? hints.ds_read : hints.ds_write) == Switch::kEnable;
+  rules.read_window = hints.ind_rd_buffer_size;
+  rules.write_window = hints.ind_wr_buffer_size;
+  rules.force = hints.method;
+  return rules;
+}
+
+CollectiveRules FileImpl::collective_rules(Direction direction) const {
+  const Hints& hints = parts_.hints;
+  const Switch two_phase = direction == Direction::kRead ? hints.cb_read : hints.cb_write;
+  CollectiveRules rules;
+  rules.two_phase = two_phase != Switch::kDisable;
+  rules.prefer_two_phase = two_phase == Switch::kEnable;
+  rules.aggregators = hints.cb_nodes;
+  rules.window = hints.cb_buffer_size;
+  rules.lock_writes = hints.ds_write == Switch::kEnable && parts_.storage->caps().locks;
+  rules.may_modify_holes = rules.lock_writes;
+  rules.one_by_one = atomic_;
+  rules.force = hints.method;
+  return rules;
+}
+
+void FileImpl::explain(const char* call, const std::string& why) const {
+  if (parts_.explain && parts_.group->rank() == 0)
+    inform(fmt::format("{} {}: {}", parts_.path, call, why));
+}
+
+}  // namespace stridio

@@ -1,0 +1,80 @@
+// The one implementation of File.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "collective/collective.h"
+#include "file/file.h"
+#include "file/report.h"
+
+namespace stridio {
+
+struct FileParts {
+  std::shared_ptr<Group> group;
+  std::unique_ptr<Storage> storage;  // traced into report
+  std::unique_ptr<Report> report;
+  AccessMode mode;
+  Hints hints;
+  std::string path;
+  std::string report_directory;      // empty: no report
+  bool explain = false;
+};
+
+class FileImpl final : public File {
+ public:
+  explicit FileImpl(FileParts parts);
+
+  Status close() override;
+  Status set_size(Bytes size) override;
+  Status preallocate(Bytes size) override;
+  Result<Bytes> size() override;
+  Status sync() override;
+  Status set_view(const View& view, const HintList& hints, std::optional<Error> invalid) override;
+  const View& view() const override { return view_; }
+  Status set_hints(const HintList& hints) override;
+  const Hints& hints() const override { return parts_.hints; }
+  Status seek(Offset offset, Whence whence) override;
+  Result<Offset> position() override;
+  Status seek_shared(Offset offset, Whence whence) override;
+  Result<Offset> position_shared() override;
+  Result<Offset> byte_offset(Offset etype_offset) override;
+  Status set_atomicity(bool atomic) override;
+  bool atomicity() const override { return atomic_; }
+  const AccessMode& mode() const override { return parts_.mode; }
+  const std::string& path() const override { return parts_.path; }
+  Result<Bytes> transfer(const Access& access) override;
+
+  // Puts both pointers at the start of the file, or at its end in append mode. Collective.
+  Status place_pointers();
+
+ private:
+  Status check(const Access& access) const;
+  Result<Bytes> take_position(const Access& access, Bytes length);
+  Result<Bytes> take_ordered(Bytes length);
+  Result<Bytes> transfer_alone(const Access& access);
+  Result<Bytes> transfer_together(const Access& access);
+  Result<Transferred> execute_alone(Direction direction, const Pattern& file, const Memory& memory);
+
+  AccessRules access_rules(Direction direction) const;
+  CollectiveRules collective_rules(Direction direction) const;
+  Result<Offset> seek_target(Offset offset, Whence whence, Bytes current);
+  Result<std::atomic_ref<Bytes>> shared_pointer();
+  Status move_shared_pointer(Offset offset, Whence whence);
+  Status change_size(Bytes size, Status (Storage::*change)(Bytes), const char* what);
+  Status agreed_view(const View& view, const HintList& hints, std::optional<Error> invalid);
+  void explain(const char* call, const std::string& why) const;
+
+  FileParts parts_;
+  View view_;
+  bool own_holes_ = false;  // nobody of the group or outside writes the holes of this rank's requests
+  bool atomic_ = false;
+  Profile profile_;
+  std::mutex pointer_mutex_;
+  Bytes pointer_ = 0;       // in bytes of the view's data
+};
+
+// `base` with `given` over it, warnings printed once by the first rank; the ranks must agree on what hints must agree on.
+Result<Hints> agree_on_hints(Group& group, const Hints& base, const HintList& given);
+
+}  // namespace stridio

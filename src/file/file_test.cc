@@ -1,0 +1,91 @@
+// A file of a group of threads, end to end on a real file: the smoke test of the composition; the property tests
+// go wide.
+#include "file/file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+
+#include "group/threads.h"
+
+namespace stridio {
+namespace {
+
+const AccessMode kCreate{.read_write = true, .create = true};
+
+class FileTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/stridio-file-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_ + "/data"; }
+  void on_ranks(const std::function<void(std::shared_ptr<Group>)>& body) const {
+    const auto [ranks, shared] = GetParam();
+    run_threads(ranks, {.ranks_per_node = 0, .shared_memory = shared}, [&](Group& group) {
+      body(std::shared_ptr<Group>(&group, [](Group*) {}));
+    });
+  }
+  std::string folder_;
+};
+
+// Each rank owns every P-th int of the file.
+TEST_P(FileTest, WritesAndReadsInterleavedIntsTogether) {
+  constexpr int kCount = 10000;
+  on_ranks([&](std::shared_ptr<Group> group) {
+    const int ranks = group->size(), rank = group->rank();
+    auto file = File::open(group, path(), kCreate, {{"romio_cb_write", "enable"}, {"romio_cb_read", "enable"}});
+    ASSERT_TRUE(file) << file.error().text();
+    const View view{4 * rank, 4, Pattern::run(0, 4), 4 * ranks};
+    ASSERT_TRUE((*file)->set_view(view, {}));
+    std::vector<int> numbers(kCount);
+    for (int i = 0; i < kCount; ++i) numbers[static_cast<std::size_t>(i)] = i * ranks + rank;
+    Access access{.direction = Direction::kWrite, .pointer = Pointer::kIndividual, .collective = true};
+    access.memory = {reinterpret_cast<std::byte*>(numbers.data()), Pattern::run(0, 4 * kCount)};
+    const auto written = (*file)->transfer(access);
+    ASSERT_TRUE(written) << written.error().text();
+    EXPECT_EQ(*written, 4 * kCount);
+    EXPECT_EQ(*(*file)->position(), kCount);
+
+    std::vector<int> back(kCount + 10, -1);
+    access.direction = Direction::kRead;
+    access.pointer = Pointer::kExplicit;
+    access.memory = {reinterpret_cast<std::byte*>(back.data()), Pattern::run(0, 4 * (kCount + 10))};
+    const auto read = (*file)->transfer(access);
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(*read, 4 * kCount) << "the end of the file counts";
+    back.resize(kCount);
+    EXPECT_EQ(back, numbers);
+    EXPECT_EQ(*(*file)->size(), 4 * kCount * ranks);
+    ASSERT_TRUE((*file)->close());
+  });
+}
+
+TEST_P(FileTest, FailsAlikeOnAllRanks) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    const auto missing = File::open(group, path(), {.read_only = true}, {});
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code, Code::kNoSuchFile);
+    auto file = File::open(group, path(), kCreate, {});
+    ASSERT_TRUE(file) << file.error().text();
+    Access access{.direction = Direction::kRead, .collective = true};
+    if (group->rank() == group->size() - 1) access.offset = -1;
+    const auto refused = (*file)->transfer(access);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kArgument);
+    EXPECT_EQ(refused.error().rank, group->size() - 1);
+    const auto size = (*file)->set_size(group->rank() == 0 && group->size() > 1 ? 5 : 6);
+    EXPECT_EQ(size.has_value(), group->size() == 1);
+    ASSERT_TRUE((*file)->close());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, FileTest,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 7), ::testing::Bool()));
+
+}  // namespace
+}  // namespace stridio

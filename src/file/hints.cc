@@ -1,0 +1,131 @@
+#include "file/hints.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <numeric>
+
+namespace stridio {
+namespace {
+
+constexpr std::array kTable{
+    HintEntry{"cb_buffer_size", "4194304",
+              "bytes of an aggregator's buffer in a collective call, 4096 or more", true},
+    HintEntry{"cb_nodes", "0", "aggregators of a collective call; 0: by nodes, cores and bytes", true},
+    HintEntry{"romio_cb_read", "automatic",
+              "two-phase collective reads: enable, disable, automatic (the cheaper way)", true},
+    HintEntry{"romio_cb_write", "automatic", "two-phase collective writes, likewise", true},
+    HintEntry{"romio_ds_read", "automatic",
+              "data sieving for independent reads: enable, disable, automatic", false},
+    HintEntry{"romio_ds_write", "automatic",
+              "data sieving for writes; enable is the user's promise that all writers of the file lock, "
+              "automatic never modifies bytes outside the request",
+              true},
+    HintEntry{"ind_rd_buffer_size", "4194304", "bytes of a sieving read's window, 4096 or more", false},
+    HintEntry{"ind_wr_buffer_size", "524288", "bytes of a sieving write's window, 4096 or more", false},
+    HintEntry{"stridio_method", "",
+              "force a method: direct, list, sieve, independent, two_phase; where it is impossible or "
+              "unsafe the planner chooses",
+              true},
+    HintEntry{"stridio_node_ranks", "0",
+              "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)",
+              true},
+};
+
+template <typename Number>
+bool parse(const std::string& text, Number low, Number high, Number& out) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) return false;
+  out = value;
+  return true;
+}
+
+bool parse(const std::string& text, Switch& out) {
+  if (text == "enable") out = Switch::kEnable;
+  else if (text == "disable") out = Switch::kDisable;
+  else if (text == "automatic") out = Switch::kAutomatic;
+  else return false;
+  return true;
+}
+
+bool parse_method(const std::string& text, std::string& out) {
+  for (const char* known : {"", "direct", "list", "sieve", "independent", "two_phase"})
+    if (text == known) {
+      out = text;
+      return true;
+    }
+  return false;
+}
+
+constexpr Bytes kLargestBuffer = Bytes{1} << 40;
+
+bool assign(Hints& hints, const std::string& name, const std::string& value) {
+  if (name == "cb_buffer_size") return parse<Bytes>(value, 4096, kLargestBuffer, hints.cb_buffer_size);
+  if (name == "cb_nodes") return parse(value, 0, 1 << 30, hints.cb_nodes);
+  if (name == "romio_cb_read") return parse(value, hints.cb_read);
+  if (name == "romio_cb_write") return parse(value, hints.cb_write);
+  if (name == "romio_ds_read") return parse(value, hints.ds_read);
+  if (name == "romio_ds_write") return parse(value, hints.ds_write);
+  if (name == "ind_rd_buffer_size")
+    return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_rd_buffer_size);
+  if (name == "ind_wr_buffer_size")
+    return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_wr_buffer_size);
+  if (name == "stridio_method") return parse_method(value, hints.method);
+  if (name == "stridio_node_ranks") return parse(value, 0, 1 << 30, hints.node_ranks);
+  return true;
+}
+
+const HintEntry* find(std::string_view name) {
+  for (const HintEntry& entry : kTable)
+    if (entry.name == name) return &entry;
+  return nullptr;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view nearest(std::string_view name) {
+  const auto closer = [&](const HintEntry& a, const HintEntry& b) {
+    return edit_distance(a.name, name) < edit_distance(b.name, name);
+  };
+  return std::min_element(kTable.begin(), kTable.end(), closer)->name;
+}
+
+}  // namespace
+
+std::span<const HintEntry> hint_table() { return kTable; }
+
+Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::string>& warnings) {
+  Hints hints = base;
+  if (hints.entries.empty())
+    for (const HintEntry& entry : kTable)
+      if (!entry.default_value.empty())
+        hints.entries[std::string(entry.name)] = entry.default_value;
+  for (const auto& [name, value] : given) {
+    const HintEntry* known = find(name);
+    if (!known && name.starts_with("stridio_")) {
+      warnings.push_back(fmt::format("no hint is called {}; did you mean {}?", name, nearest(name)));
+    } else if (known && !assign(hints, name, value)) {
+      warnings.push_back(
+          fmt::format("hint {} ignored: {} is not a value of it ({})", name, value, known->doc));
+    } else {
+      hints.entries[name] = value;
+    }
+  }
+  return hints;
+}
+
+}  // namespace stridio

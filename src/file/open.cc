@@ -1,0 +1,138 @@
+// Opening: rank 0 creates, then all open; each step ends with an agreement, so that all ranks succeed or fail alike.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "base/log.h"
+#include "collective/agreement.h"
+#include "file/file_impl.h"
+#include "storage/posix.h"
+
+namespace stridio {
+
+Status AccessMode::check() const {
+  const int modes = read_only + write_only + read_write;
+  if (modes != 1)
+    return fail(Code::kAmode,
+                fmt::format("the access mode names {} of MPI_MODE_RDONLY, MPI_MODE_WRONLY and MPI_MODE_RDWR; "
+                            "exactly one is right",
+                            modes));
+  if (read_only && (create || exclusive))
+    return fail(Code::kAmode, "MPI_MODE_RDONLY cannot be combined with MPI_MODE_CREATE or MPI_MODE_EXCL");
+  if (read_write && sequential)
+    return fail(Code::kAmode, "MPI_MODE_RDWR cannot be combined with MPI_MODE_SEQUENTIAL");
+  return {};
+}
+
+namespace {
+
+// ROMIO's file-system prefixes name the kind of a mounted file system; the path is what follows.
+Result<std::string> path_of(const std::string& name) {
+  if (name.empty()) return fail(Code::kBadFileName, "the file name is empty");
+  const std::size_t colon = name.find(':');
+  if (colon == std::string::npos || colon < 2) return name;
+  const std::string_view prefix = std::string_view(name).substr(0, colon);
+  for (const std::string_view mounted :
+       {"ufs", "nfs", "xfs", "pvfs2", "gpfs", "panfs", "lustre", "daos", "testfs", "ime", "quobyte"})
+    if (prefix == mounted) return name.substr(colon + 1);
+  for (const std::string_view later : {"interval", "stridio", "rados", "exnode"})
+    if (prefix == later)
+      return fail(Code::kUnsupportedOperation,
+                  fmt::format("the prefix {}: names a storage that this version does not have yet; plain "
+                              "paths and ufs:, nfs:, lustre: ... work",
+                              prefix));
+  if (prefix.find('/') == std::string_view::npos && name.compare(colon, 3, "://") == 0)
+    return fail(Code::kBadFileName,
+                fmt::format("the prefix {}:// is unknown; plain paths and ufs:, nfs:, lustre: ... work",
+                            prefix));
+  return name;
+}
+
+OpenMode open_mode(const AccessMode& mode, bool first) {
+  return {.read = mode.reads() || mode.writes(),  // sieving and sharing need to read what a writer holds
+          .write = mode.writes(),
+          .create = first && mode.create,
+          .exclusive = first && mode.exclusive};
+}
+
+Result<std::unique_ptr<Storage>> open_storage(const std::string& path, const AccessMode& mode, bool first) {
+  OpenMode wanted = open_mode(mode, first);
+  auto storage = open_posix(path, wanted);
+  if (!storage && mode.write_only && storage.error().code == Code::kAccess) {
+    wanted.read = false;  // a file that may be written but not read
+    storage = open_posix(path, wanted);
+  }
+  return storage;
+}
+
+Status same_mode(Group& group, const AccessMode& mode) {
+  ASSIGN_OR_RETURN(const std::vector<AccessMode> modes, allgather(group, mode));
+  RETURN_IF_ERROR(agree(group, mode.check()));
+  for (const AccessMode& each : modes)
+    if (!(each == modes.front()))
+      return fail(Code::kNotSame, "open: the access mode must be the same on all ranks");
+  return {};
+}
+
+}  // namespace
+
+Result<Hints> agree_on_hints(Group& group, const Hints& base, const HintList& given) {
+  std::vector<std::string> warnings;
+  Hints hints = apply_hints(base, given, warnings);
+  if (group.rank() == 0)
+    for (const std::string& warning : warnings) warn(warning);
+  Buffer mine;
+  for (const HintEntry& entry : hint_table()) {
+    if (!entry.same_on_all) continue;
+    const auto found = hints.entries.find(std::string(entry.name));
+    const std::string value = found == hints.entries.end() ? "" : found->second;
+    for (const char c : value) mine.push_back(static_cast<std::byte>(c));
+    mine.push_back(std::byte{0});
+  }
+  ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group, mine));
+  for (const Buffer& each : all) {
+    if (each == all.front()) continue;
+    std::size_t index = 0, at = 0;  // the first value that differs, by its place among the nul-ended ones
+    while (at < each.size() && at < all.front().size() && each[at] == all.front()[at])
+      index += each[at++] == std::byte{0};
+    for (const HintEntry& entry : hint_table())
+      if (entry.same_on_all && index-- == 0)
+        return fail(Code::kNotSame,
+                    fmt::format("hint {} must have the same value on all ranks, and has not", entry.name));
+  }
+  return hints;
+}
+
+Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std::string& name,
+                                         const AccessMode& mode, const HintList& given) {
+  auto report = std::make_unique<Report>();
+  FileParts parts{.group = group, .storage = nullptr, .report = std::move(report), .mode = mode,
+                  .hints = {}, .path = {}, .report_directory = {}, .explain = false};
+  {
+    const Stopwatch watch(parts.report->times().open);
+    RETURN_IF_ERROR(same_mode(*group, mode));
+    ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, {}, given));
+    const auto path = path_of(name);
+    Result<std::unique_ptr<Storage>> storage = fail(Code::kOther, "not opened");
+    if (path && group->rank() == 0) storage = open_storage(*path, mode, true);
+    const bool tried = !path || group->rank() == 0;
+    RETURN_IF_ERROR(agree(*group, !path ? fail(path.error())
+                                        : tried && !storage ? fail(storage.error()) : Status()));
+    if (group->rank() != 0) storage = open_storage(*path, mode, false);
+    RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
+    parts.path = *path;
+    parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
+  }
+  if (const char* directory = std::getenv("STRIDIO_REPORT_DIR")) parts.report_directory = directory;
+  if (const char* explain = std::getenv("STRIDIO_EXPLAIN")) parts.explain = *explain == '1';
+  auto file = std::make_unique<FileImpl>(std::move(parts));
+  RETURN_IF_ERROR(file->place_pointers());
+  return file;
+}
+
+Status File::remove(const std::string& name) {
+  ASSIGN_OR_RETURN(const std::string path, path_of(name));
+  return remove_posix(path);
+}
+
+}  // namespace stridio

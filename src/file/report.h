@@ -1,0 +1,44 @@
+// What one rank did with one file, for `stridio run --report`: a JSON file per rank and open.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/result.h"
+#include "base/times.h"
+#include "plan/access_plan.h"
+#include "storage/wrap/trace.h"
+
+namespace stridio {
+
+// Thread-safe.
+class Report {
+ public:
+  void count(Direction direction, bool collective, Bytes bytes, const std::string& method,
+             const std::string& why);
+  Times& times() { return times_; }
+  const std::shared_ptr<StorageCounters>& storage() { return storage_; }
+
+  // Into a file of its own in `directory`.
+  Status write(const std::string& directory, const std::string& path, int rank, int ranks);
+
+ private:
+  struct Use {
+    std::int64_t calls = 0;
+    Bytes bytes = 0;
+    std::string why;  // of the last call
+  };
+  struct Key {
+    std::string method;
+    Direction direction;
+    bool collective;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::mutex mutex_;
+  std::map<Key, Use> uses_;
+  Times times_;
+  std::shared_ptr<StorageCounters> storage_ = std::make_shared<StorageCounters>();
+};
+
+}  // namespace stridio

@@ -1,0 +1,69 @@
+// How one process carries out one request: the candidates, their estimated costs, and the choice as printable data.
+// Pure: no I/O, no hints, no environment; what the user or the consistency rules forbid comes in as `AccessRules`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pattern/pattern.h"
+#include "plan/profile.h"
+#include "storage/storage.h"
+
+namespace stridio {
+
+enum class Direction { kRead, kWrite };
+
+enum class Method {
+  kNothing,  // an empty request
+  kDirect,   // one request: the bytes lie together in the file
+  kList,     // every range of the file is a request, batched; any order, no byte outside the request
+  kSieve,    // whole windows of the file, holes included; a write reads the window first (ROMIO paper, section 3)
+};
+const char* name_of(Method method);
+
+// What counts of a request for its cost.
+struct RequestShape {
+  Direction direction = Direction::kRead;
+  Bytes size = 0;
+  Extent bounds;                  // in the file
+  std::int64_t file_ranges = 0;
+  std::int64_t memory_ranges = 0;
+  bool ascending = true;          // in the file
+};
+RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory);
+
+struct AccessRules {
+  // Whether holes may be read, modified and written back (rule 1 of the design), and if not, why.
+  bool may_modify_holes = false;
+  std::string holes_reason = "other writers might own the holes";
+  bool lock_writes = false;      // every write locks its range: the user promised that all writers do
+  bool sieve_reads = true;
+  bool prefer_sieve = false;     // the user asked for sieving where it is allowed
+  Bytes read_window = Bytes{4} << 20;
+  Bytes write_window = Bytes{512} << 10;
+  std::string force;             // a method's name; empty: the cheapest
+};
+
+struct Candidate {
+  Method method = Method::kNothing;
+  bool possible = true;
+  double seconds = 0;
+  std::string why;  // why it is impossible, or what the cost is made of
+};
+
+struct AccessPlan {
+  Method method = Method::kNothing;
+  bool staged = false;   // memory is packed into a buffer on its way
+  bool locked = false;   // each request or window holds an exclusive range lock
+  Bytes window = 0;      // staging or sieving buffer
+  double seconds = 0;
+  std::vector<Candidate> considered;
+
+  // One line: chosen, cost, and why not the others.
+  std::string explain() const;
+};
+
+AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profile& profile,
+                       const AccessRules& rules);
+
+}  // namespace stridio

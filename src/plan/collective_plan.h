@@ -1,0 +1,86 @@
+// How a group carries out one collective request: every rank computes the same plan from the same agreed shapes. Pure.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/access_plan.h"
+
+namespace stridio {
+
+enum class Strategy {
+  kNothing,
+  kIndependent,  // each rank by its own best method
+  kTwoPhase,     // aggregators move whole windows of the file, ranks exchange with them (ROMIO paper, section 4)
+};
+const char* name_of(Strategy strategy);
+
+// What one rank tells the others of its request; trivially copyable, travels in the entry agreement.
+struct RankShape {
+  static constexpr int kParts = 16;
+
+  Bytes size = 0;
+  Offset lower = 0;
+  Offset upper = 0;
+  std::int64_t file_ranges = 0;
+  std::int64_t memory_ranges = 0;
+  double independent_seconds = 0;  // its own plan's cost
+  std::int32_t cores = 1;          // that the rank's node has
+  bool ascending = true;
+  // Where the data positions size * i / kParts lie: the density of the request, for domains of equal bytes.
+  std::array<Offset, kParts> quantiles{};
+};
+RankShape rank_shape(const Pattern& file, const Pattern& memory, double independent_seconds, int cores);
+
+struct Topology {
+  std::vector<int> node_of;  // by rank
+  int nodes = 1;
+};
+
+struct CollectiveRules {
+  bool two_phase = true;       // false: switched off by a hint
+  bool prefer_two_phase = false;
+  int aggregators = 0;         // 0: by nodes, cores and bytes
+  Bytes window = Bytes{4} << 20;
+  bool may_modify_holes = false;
+  bool lock_writes = false;
+  bool one_by_one = false;     // atomic mode: the requests must not be cut and mixed
+  std::string force;           // a strategy's or an access method's name; the latter means independent
+};
+
+// The part of the file that an aggregator reads or writes for all.
+struct FileDomain {
+  int aggregator = 0;  // a rank
+  Extent range;
+};
+
+struct CollectiveCandidate {
+  Strategy strategy = Strategy::kNothing;
+  bool possible = true;
+  double seconds = 0;
+  std::string why;
+};
+
+struct CollectivePlan {
+  Strategy strategy = Strategy::kNothing;
+  std::vector<FileDomain> domains;  // disjoint, ascending, covering every requested byte
+  Bytes window = 0;                 // an aggregator's buffer
+  Bytes largest_gap = 0;            // a read takes holes up to this along
+  bool may_modify_holes = false;
+  bool lock_writes = false;
+  double seconds = 0;
+  double request_bytes = 0;          // one more request costs as much as this many bytes
+  std::vector<CollectiveCandidate> considered;
+
+  std::string explain() const;
+  // Whether a window of `span` bytes with `runs` runs of data is better written whole, holes read first.
+  bool modify_holes(Bytes span, std::int64_t runs) const;
+};
+
+CollectivePlan plan_collective(Direction direction, std::span<const RankShape> ranks,
+                               const Topology& topology, const Caps& caps, const Profile& profile,
+                               const CollectiveRules& rules);
+
+}  // namespace stridio
