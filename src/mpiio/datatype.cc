@@ -1,0 +1,111 @@
+// Each combiner becomes the pattern node that describes it, at the cost of the constructor's own arguments:
+// a vector of 10^8 blocks is one node. Extents come from the host; sizes are checked against it.
+#include "mpiio/datatype.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "mpiio/contents.h"
+#include "mpiio/type_builder.h"
+
+namespace stridio::mpiio {
+namespace {
+
+using TypePtr = std::shared_ptr<const Type>;
+
+// Guards the caches; MPI allows no program to free a type that another thread uses.
+std::mutex mutex;
+
+int delete_cached(MPI_Datatype, int, void* value, void*) {
+  delete static_cast<TypePtr*>(value);
+  return MPI_SUCCESS;
+}
+
+int copy_nothing(MPI_Datatype, int, void*, void*, void*, int* flag) {
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
+int keyval() {
+  static const int value = [] {
+    int made = MPI_KEYVAL_INVALID;
+    PMPI_Type_create_keyval(copy_nothing, delete_cached, &made, nullptr);
+    return made;
+  }();
+  return value;
+}
+
+// Predefined types live as long as the program, so that their handles are good keys.
+std::map<MPI_Datatype, TypePtr>& predefined_types() {
+  static auto& types = *new std::map<MPI_Datatype, TypePtr>;
+  return types;
+}
+
+TypePtr find_cached(MPI_Datatype datatype) {
+  const std::lock_guard lock(mutex);
+  const auto found = predefined_types().find(datatype);
+  if (found != predefined_types().end()) return found->second;
+  TypePtr* cached = nullptr;
+  int flag = 0;
+  PMPI_Type_get_attr(datatype, keyval(), &cached, &flag);
+  return flag != 0 ? *cached : nullptr;
+}
+
+void cache(MPI_Datatype datatype, const TypePtr& type) {
+  const std::lock_guard lock(mutex);
+  if (type->predefined) {
+    predefined_types()[datatype] = type;
+  } else {
+    PMPI_Type_set_attr(datatype, keyval(), new TypePtr(type));
+  }
+}
+
+}  // namespace
+
+Result<TypePtr> decode(MPI_Datatype datatype) {
+  if (datatype == MPI_DATATYPE_NULL)
+    return fail(Code::kDatatype, "the datatype is MPI_DATATYPE_NULL; a committed datatype is needed");
+  if (auto cached = find_cached(datatype)) return cached;
+  ASSIGN_OR_RETURN(Type built, build_type(datatype));
+  auto type = std::make_shared<const Type>(std::move(built));
+  cache(datatype, type);
+  return type;
+}
+
+Result<Pattern> repeat(const Type& type, MPI_Count count) {
+  Bytes total = 0;
+  Bytes reach = 0;
+  if (__builtin_mul_overflow(type.size(), count, &total) ||
+      __builtin_mul_overflow(type.extent, count, &reach))
+    return fail(Code::kCount, "the count " + std::to_string(count) + " of elements of " +
+                                  std::to_string(type.extent) + " bytes is more than 2^63 - 1 bytes");
+  if (count == 1) return type.pattern;
+  return Pattern::strided(count, type.extent, type.pattern);
+}
+
+Result<OwnedType> OwnedType::duplicate(MPI_Datatype datatype) {
+  ASSIGN_OR_RETURN(const TypePtr type, decode(datatype));
+  OwnedType owned;
+  owned.predefined_ = type->predefined;
+  owned.datatype_ = datatype;
+  if (!type->predefined && PMPI_Type_dup(datatype, &owned.datatype_) != MPI_SUCCESS)
+    return fail(Code::kDatatype, "the host MPI cannot duplicate this datatype");
+  return owned;
+}
+
+OwnedType::~OwnedType() {
+  if (!predefined_) PMPI_Type_free(&datatype_);
+}
+
+OwnedType::OwnedType(OwnedType&& other) noexcept
+    : datatype_(other.datatype_), predefined_(std::exchange(other.predefined_, true)) {}
+
+OwnedType& OwnedType::operator=(OwnedType&& other) noexcept {
+  std::swap(datatype_, other.datatype_);
+  std::swap(predefined_, other.predefined_);
+  return *this;
+}
+
+}  // namespace stridio::mpiio

@@ -1,0 +1,47 @@
+// MPI_Datatype -> Pattern, by envelope and contents, structure for structure: nothing is flattened.
+#pragma once
+
+#include <memory>
+
+#include "base/extent.h"
+#include "base/result.h"
+#include "mpiio/host.h"
+#include "pattern/pattern.h"
+
+namespace stridio::mpiio {
+
+struct Type {
+  Pattern pattern;  // the bytes of one element, in type-map order
+  Bytes lb = 0;
+  Bytes extent = 0;
+  // Named or a parametrised Fortran type: never freed by anyone.
+  bool predefined = false;
+
+  Bytes size() const { return pattern.size(); }
+};
+
+// Derived types keep their Type as an attribute, so that repeated calls cost a look-up. kDatatype for
+// MPI_DATATYPE_NULL and for what cannot be decoded. Thread-safe.
+Result<std::shared_ptr<const Type>> decode(MPI_Datatype datatype);
+
+// Bytes that `count` elements of `type` cover, in data order. kCount where they are more than 2^63 - 1.
+Result<Pattern> repeat(const Type& type, MPI_Count count);
+
+// A reference of our own to a datatype, which the program may free meanwhile. Predefined types are kept as they are.
+class OwnedType {
+ public:
+  OwnedType() = default;
+  static Result<OwnedType> duplicate(MPI_Datatype datatype);
+  ~OwnedType();
+  OwnedType(OwnedType&& other) noexcept;
+  OwnedType& operator=(OwnedType&& other) noexcept;
+
+  MPI_Datatype get() const { return datatype_; }
+  bool predefined() const { return predefined_; }
+
+ private:
+  MPI_Datatype datatype_ = MPI_BYTE;
+  bool predefined_ = true;
+};
+
+}  // namespace stridio::mpiio

@@ -1,0 +1,123 @@
+#include "mpiio/error.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+namespace stridio::mpiio {
+namespace {
+
+struct Ring {
+  int codes[kRing] = {};
+  int used = 0;
+  int next = 0;
+};
+
+// The place of the next code of a class; false where the host refuses to make one.
+bool next_code(Ring& ring, int error_class, int& code) {
+  const int place = ring.next;
+  if (place == ring.used) {
+    if (PMPI_Add_error_code(error_class, &ring.codes[place]) != MPI_SUCCESS) return false;
+    ++ring.used;
+  }
+  ring.next = (place + 1) % kRing;
+  code = ring.codes[place];
+  return true;
+}
+
+void log_error(MPI_File fh, int error_class, const std::string& text) {
+  static const char* const setting = std::getenv("STRIDIO_LOG");
+  if (setting == nullptr || *setting == '\0' || *setting == '0') return;
+  std::fprintf(stderr, "stridio: error (class %d, file %p): %s\n", error_class, static_cast<void*>(fh),
+               text.c_str());
+}
+
+[[noreturn]] void abort_program(int code, const std::string& text) {
+  std::fprintf(stderr, "stridio: the file's error handler ends the program: %s\n", text.c_str());
+  PMPI_Abort(MPI_COMM_WORLD, code);
+  std::abort();
+}
+
+void call(const HandlerFunction& function, MPI_File fh, int code, const std::string& text) {
+  using Kind = HandlerFunction::Kind;
+  switch (function.kind) {
+    case Kind::kReturn:
+      return;
+    case Kind::kFatal:
+    case Kind::kAbort:
+      abort_program(code, text);
+    case Kind::kUser: {
+      int given = code;
+      function.user(&fh, &given);
+      return;
+    }
+    case Kind::kUserX:
+      function.user_x(fh, code, function.extra_state);
+      return;
+  }
+}
+
+}  // namespace
+
+int class_of(Code code) {
+  switch (code) {
+    case Code::kOk: return MPI_SUCCESS;
+    case Code::kArgument: return MPI_ERR_ARG;
+    case Code::kCount: return MPI_ERR_COUNT;
+    case Code::kDatatype: return MPI_ERR_TYPE;
+    case Code::kAmode: return MPI_ERR_AMODE;
+    case Code::kNoSuchFile: return MPI_ERR_NO_SUCH_FILE;
+    case Code::kFileExists: return MPI_ERR_FILE_EXISTS;
+    case Code::kBadFileName: return MPI_ERR_BAD_FILE;
+    case Code::kAccess: return MPI_ERR_ACCESS;
+    case Code::kReadOnly: return MPI_ERR_READ_ONLY;
+    case Code::kFileInUse: return MPI_ERR_FILE_IN_USE;
+    case Code::kNoSpace: return MPI_ERR_NO_SPACE;
+    case Code::kQuota: return MPI_ERR_QUOTA;
+    case Code::kIo: return MPI_ERR_IO;
+    case Code::kNotSame: return MPI_ERR_NOT_SAME;
+    case Code::kInfo: return MPI_ERR_INFO;
+    case Code::kUnsupportedDatarep: return MPI_ERR_UNSUPPORTED_DATAREP;
+    case Code::kUnsupportedOperation: return MPI_ERR_UNSUPPORTED_OPERATION;
+    case Code::kConversion: return MPI_ERR_CONVERSION;
+    case Code::kDuplicateDatarep: return MPI_ERR_DUP_DATAREP;
+    case Code::kNoMemory: return MPI_ERR_NO_MEM;
+    case Code::kBadHandle: return MPI_ERR_FILE;
+    case Code::kOther: return MPI_ERR_OTHER;
+  }
+  return MPI_ERR_OTHER;
+}
+
+int make_code(int error_class, const std::string& text) {
+  static std::mutex mutex;
+  static auto& rings = *new std::map<int, Ring>;
+  const std::lock_guard lock(mutex);
+  int code = error_class;
+  if (!next_code(rings[error_class], error_class, code)) return error_class;
+  PMPI_Add_error_string(code, text.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
+  return code;
+}
+
+int raise(const ErrorHandler& handler, MPI_File fh, int error_class, const std::string& what,
+          const char* caller) {
+  if (*caller == 'P') ++caller;
+  const std::string text = std::string(caller) + ": " + what;
+  log_error(fh, error_class, text);
+  const int code = make_code(error_class, text);
+  call(handler.function, fh, code, text);
+  return code;
+}
+
+int raise(const ErrorHandler& handler, MPI_File fh, const Error& error, const char* caller) {
+  return raise(handler, fh, class_of(error.code), error.text(), caller);
+}
+
+void call_handler(const ErrorHandler& handler, MPI_File fh, int code) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  PMPI_Error_string(code, text, &length);
+  call(handler.function, fh, code, text);
+}
+
+}  // namespace stridio::mpiio

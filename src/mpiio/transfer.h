@@ -1,0 +1,33 @@
+// One access of an open file, for all families of read and write calls.
+#pragma once
+
+#include "mpiio/handle.h"
+
+namespace stridio::mpiio {
+
+// What a read or write call is, apart from its arguments.
+struct Form {
+  Direction direction;
+  Pointer pointer;
+  bool collective = false;
+};
+
+struct UserBuffer {
+  void* address;
+  MPI_Count count;
+  MPI_Datatype datatype;
+};
+
+// Moves the data and returns the bytes moved. A rank with bad arguments takes part in a collective call, with nothing.
+// `offset` matters with Pointer::kExplicit only.
+Result<Bytes> transfer(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer);
+
+// The simplest correct nonblocking form: the access is done, independently of other ranks, before this returns, and
+// `request` is a generalized request that has completed. Errors are returned here, with MPI_REQUEST_NULL.
+Status start(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer, MPI_Request* request);
+
+// Split collectives: begin does all the work, end hands out the status.
+Status begin(OpenFile& open, Split kind, Form form, MPI_Offset offset, const UserBuffer& buffer);
+Status end(OpenFile& open, Split kind, MPI_Status* status);
+
+}  // namespace stridio::mpiio
