@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <random>
@@ -195,6 +196,22 @@ TEST_P(GroupTest, SharedMemoryIsOneForAllOrEmptyForAll) {
   });
 }
 
+TEST_P(GroupTest, PersistentBytesAreOneForAllZeroedAndStay) {
+  run([&](Group& group) {
+    const SharedMemory bytes = group.persistent();
+    ASSERT_EQ(bytes.data != nullptr, group.node_count() == 1 && GetParam().shared_memory);
+    if (bytes.data == nullptr) return;
+    ASSERT_EQ(bytes.length, Group::kPersistentBytes);
+    auto& counter = *reinterpret_cast<std::atomic<std::uint64_t>*>(bytes.data);
+    ++counter;
+    ASSERT_TRUE(group.barrier());
+    EXPECT_EQ(counter, static_cast<std::uint64_t>(group.size()));
+    ASSERT_TRUE(group.shared(100'000));
+    EXPECT_EQ(group.persistent().data, bytes.data);
+    ASSERT_TRUE(group.barrier());
+  });
+}
+
 TEST_P(GroupTest, ARankThatReturnsEarlyFailsTheOthers) {
   if (GetParam().ranks == 1) GTEST_SKIP() << "nobody is left to notice";
   const int culprit = GetParam().ranks - 1;
@@ -249,6 +266,16 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GroupTest, ::testing::ValuesIn(shapes()), [](co
           : shape.param.shared_memory    ? "Shared"
                                          : "Messages");
 });
+
+TEST(GroupScale, TwoHundredRanksInOneSegment) {
+  run_threads(200, {}, [](Group& group) {
+    const std::vector<Buffer> sends(200, filled(group.rank(), 0, 0, 5000));
+    const auto received = alltoallv(group, sends);
+    ASSERT_TRUE(received) << received.error().text();
+    for (int r = 0; r < 200; ++r)
+      ASSERT_EQ((*received)[static_cast<std::size_t>(r)], filled(r, 0, 0, 5000));
+  });
+}
 
 TEST(GroupScale, AThousandRanksOnThreads) {
   run_threads(1024, {64, false}, [](Group& group) {

@@ -1,6 +1,6 @@
-// The segment holds a header, a card for each rank, two rows of agreement bytes, a channel for each
-// ordered pair of ranks, and kSlots chunks for each sender. Only atomics of 32 or 64 bits
-// synchronize; what they publish is plain.
+// The segment holds a header, the persistent bytes, a card for each rank, two rows of agreement
+// bytes, a channel for each ordered pair of ranks, and kSlots chunks for each sender. Only atomics
+// of 32 or 64 bits synchronize; what they publish is plain.
 //
 // Agreement number g (barrier and allgather; `state` is 2 * the last completed number, + 1 once the
 // group failed):
@@ -67,7 +67,9 @@ constexpr std::size_t kLine =
     64;  // of the cache: what different ranks write stays on different lines
 constexpr std::uint32_t kSlots = 4;
 constexpr Bytes kAllSlotsBytes = 1 << 20;  // of the group together, within these bounds of a chunk
-constexpr Bytes kLeastChunk = 8 << 10, kMostChunk = 64 << 10;
+constexpr Bytes kLeastChunk = 4 << 10, kMostChunk = 64 << 10;
+constexpr Bytes kSpaciousRanks =
+    64;  // to so many, every channel has a line of the cache for itself
 
 constexpr std::uint32_t kFailed = 1;  // bit of Header::state
 
@@ -91,7 +93,7 @@ struct alignas(kLine) Card {
   cpu_set_t cores;
 };
 
-struct alignas(kLine) Channel {
+struct Channel {
   SharedWord sent, taken;
   std::uint8_t slots[kSlots];
 };
@@ -106,13 +108,15 @@ struct Layout {
   explicit Layout(int ranks) : n(ranks) {
     chunk = kMostChunk;
     while (chunk > kLeastChunk && chunk * kSlots * n > kAllSlotsBytes) chunk /= 2;
-    cards = sizeof(Header);
+    channel_step = n <= kSpaciousRanks ? Bytes{kLine} : 16;
+    persistent = sizeof(Header);
+    cards = persistent + Group::kPersistentBytes;
     rows = cards + n * Bytes{sizeof(Card)};
     channels = rows + 2 * n * Group::kAgreementBytes;
-    slots = channels + n * n * Bytes{sizeof(Channel)};
+    slots = (channels + n * n * channel_step + kLine - 1) / kLine * kLine;
     length = slots + n * kSlots * (Bytes{sizeof(SlotHeader)} + chunk);
   }
-  Bytes n, chunk, cards, rows, channels, slots, length;
+  Bytes n, chunk, channel_step, persistent, cards, rows, channels, slots, length;
 };
 
 // Typed access to the segment.
@@ -121,23 +125,24 @@ class Board {
   Board(std::byte* base, int ranks) : base_(base), layout_(ranks) {}
 
   Header& header() const { return at<Header>(0); }
-  Card& card(int rank) const { return at<Card>(layout_.cards, rank); }
+  std::byte* persistent() const { return base_ + layout_.persistent; }
+  Card& card(int rank) const { return at<Card>(layout_.cards + rank * Bytes{sizeof(Card)}); }
   std::byte* row(std::uint32_t parity) const {
     return base_ + layout_.rows + parity * layout_.n * Group::kAgreementBytes;
   }
   Channel& channel(int from, int to) const {
-    return at<Channel>(layout_.channels, to * layout_.n + from);
+    return at<Channel>(layout_.channels + (to * layout_.n + from) * layout_.channel_step);
   }
   SlotHeader& slot(int from, std::uint32_t number) const {
     const Bytes step = Bytes{sizeof(SlotHeader)} + layout_.chunk;
-    return *reinterpret_cast<SlotHeader*>(base_ + layout_.slots + (from * kSlots + number) * step);
+    return at<SlotHeader>(layout_.slots + (from * kSlots + number) * step);
   }
   Bytes chunk() const { return layout_.chunk; }
 
  private:
   template <typename T>
-  T& at(Bytes offset, Bytes index = 0) const {
-    return reinterpret_cast<T*>(base_ + offset)[index];
+  T& at(Bytes offset) const {
+    return *reinterpret_cast<T*>(base_ + offset);
   }
 
   std::byte* base_;
@@ -231,6 +236,7 @@ class SharedGroup final : public Group {
   Status exchange(std::span<const Message> sends, std::span<const Message> receives) override;
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes length) override;
+  SharedMemory persistent() override { return {board_.persistent(), kPersistentBytes}; }
 
  private:
   Header& header() const { return board_.header(); }
