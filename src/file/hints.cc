@@ -108,6 +108,21 @@ std::string_view nearest(std::string_view name) {
 
 std::span<const HintEntry> hint_table() { return kTable; }
 
+std::string hints_markdown() {
+  std::string text =
+      "# Hints\n\n"
+      "Given as `MPI_Info` to `MPI_File_open`, `MPI_File_set_view` or `MPI_File_set_info`; `MPI_File_get_info` "
+      "returns the values in force.\nA value that a hint does not have is ignored with one warning, and so is "
+      "a misspelt name that starts with `stridio_`; other\nunknown names are kept and returned. Hints marked "
+      "*same* must have one value on all ranks (else `MPI_ERR_NOT_SAME`).\n\n"
+      "This page is made from the one table in `src/file/hints.cc`.\n\n"
+      "| hint | default | | meaning |\n|---|---|---|---|\n";
+  for (const HintEntry& entry : kTable)
+    text += fmt::format("| `{}` | {} | {} | {} |\n", entry.name, entry.default_value,
+                        entry.same_on_all ? "same" : "", entry.doc);
+  return text;
+}
+
 Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::string>& warnings) {
   Hints hints = base;
   if (hints.entries.empty())

@@ -43,6 +43,8 @@ struct HintEntry {
   bool same_on_all;      // must be equal on all ranks of the group
 };
 std::span<const HintEntry> hint_table();
+// The table as a document: docs/hints.md.
+std::string hints_markdown();
 
 // `base` with `given` laid over it. A bad value of a known hint is ignored with one warning in `warnings` (MPI-4.1
 // section 14.2.8: an implementation may ignore hints), as is a misspelt `stridio_` name, with the nearest right one named.
