@@ -95,6 +95,13 @@ STRIDIO_API(MPI_File, File_f2c, (int fh)) { return from_integer(fh, kNullInteger
 STRIDIO_API(int, File_toint, (MPI_File fh)) { return to_integer(fh, kNullInteger); }
 STRIDIO_API(MPI_File, File_fromint, (int fh)) { return from_integer(fh, kNullInteger); }
 
+#if !defined(OPEN_MPI) && !defined(MPI_ABI)
+// MPICH before 4.1, and what is derived from it, cannot tell the texts of our error codes.
+STRIDIO_API(int, Error_string, (int errorcode, char* string, int* resultlen)) {
+  return error_string(errorcode, string, resultlen);
+}
+#endif
+
 #if !defined(OPEN_MPI)
 // MPICH's extension, by which its Fortran interface makes error handlers; older headers do not declare it, so the
 // names are given as symbols. The host calls `destructor` when the handle's last reference goes.

@@ -1,12 +1,17 @@
 #include "mpiio/error.h"
 
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 
 namespace stridio::mpiio {
 namespace {
+
+std::mutex mutex;
 
 struct Ring {
   int codes[kRing] = {};
@@ -24,6 +29,26 @@ bool next_code(Ring& ring, int error_class, int& code) {
   ring.next = (place + 1) % kRing;
   code = ring.codes[place];
   return true;
+}
+
+// The texts of codes that the host itself does not tell; guarded by `mutex`.
+std::map<int, std::string>& untold() {
+  static auto& texts = *new std::map<int, std::string>;
+  return texts;
+}
+
+// The name is ours too where texts are untold.
+int host_error_string(int code, char* text, int* length) {
+  using Function = int (*)(int, char*, int*);
+  static const auto function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "PMPI_Error_string"));
+  return function == nullptr ? MPI_ERR_OTHER : function(code, text, length);
+}
+
+// MPICH before 4.1 forgets the texts of codes that were added to a predefined class.
+bool host_tells(int code, const std::string& text) {
+  char told[MPI_MAX_ERROR_STRING + 1] = {};
+  int length = 0;
+  return host_error_string(code, told, &length) == MPI_SUCCESS && text == told;
 }
 
 void log_error(MPI_File fh, int error_class, const std::string& text) {
@@ -90,13 +115,27 @@ int class_of(Code code) {
 }
 
 int make_code(int error_class, const std::string& text) {
-  static std::mutex mutex;
   static auto& rings = *new std::map<int, Ring>;
   const std::lock_guard lock(mutex);
   int code = error_class;
   if (!next_code(rings[error_class], error_class, code)) return error_class;
-  PMPI_Add_error_string(code, text.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
+  const std::string kept = text.substr(0, MPI_MAX_ERROR_STRING - 1);
+  PMPI_Add_error_string(code, kept.c_str());
+  if (host_tells(code, kept)) {
+    untold().erase(code);
+  } else {
+    untold()[code] = kept;
+  }
   return code;
+}
+
+int error_string(int code, char* text, int* length) {
+  const std::lock_guard lock(mutex);
+  const auto found = untold().find(code);
+  if (found == untold().end()) return host_error_string(code, text, length);
+  std::strcpy(text, found->second.c_str());
+  *length = static_cast<int>(found->second.size());
+  return MPI_SUCCESS;
 }
 
 int raise(const ErrorHandler& handler, MPI_File fh, int error_class, const std::string& what,
@@ -114,9 +153,9 @@ int raise(const ErrorHandler& handler, MPI_File fh, const Error& error, const ch
 }
 
 void call_handler(const ErrorHandler& handler, MPI_File fh, int code) {
-  char text[MPI_MAX_ERROR_STRING] = {};
+  char text[MPI_MAX_ERROR_STRING + 1] = {};
   int length = 0;
-  PMPI_Error_string(code, text, &length);
+  error_string(code, text, &length);
   call(handler.function, fh, code, text);
 }
 

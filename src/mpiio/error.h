@@ -17,6 +17,9 @@ int class_of(Code code);
 int make_code(int error_class, const std::string& text);
 inline constexpr int kRing = 8;
 
+// MPI_Error_string, for the host's codes and for ours.
+int error_string(int code, char* text, int* length);
+
 // What an entry point returns for `error`: makes the code, logs it if STRIDIO_LOG is set, and calls `handler` with
 // `fh`. `caller` is the entry point's name. Does not return where the handler is fatal.
 int raise(const ErrorHandler& handler, MPI_File fh, const Error& error, const char* caller);

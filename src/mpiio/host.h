@@ -76,7 +76,6 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Comm_test_inter
 #pragma weak PMPI_Errhandler_free
 #pragma weak PMPI_Error_class
-#pragma weak PMPI_Error_string
 #pragma weak PMPI_Finalized
 #pragma weak PMPI_Gather
 #pragma weak PMPI_Get_address
