@@ -101,17 +101,24 @@ Result<HostMpi> choose_mpi(const MpiChoice& choice, const std::optional<Launcher
   return from_environment(command);
 }
 
-Result<fs::path> libstridio_for(Mpi mpi) {
+Result<fs::path> library_folder() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error)
     return fail_errno(error.value(), "cannot find this command's own path", "/proc/self/exe");
-  const fs::path library = fs::canonical(self.parent_path() / ".." / "lib", error) /
-                           fmt::format("libstridio-{}.so", family_of(mpi).name);
-  if (error || !fs::exists(library, error))
-    return fail(Code::kNoSuchFile, fmt::format("Stridio is not built for {}: there is no {}",
-                                               family_of(mpi).title, library.string()));
-  return library;
+  const fs::path folder = fs::canonical(self.parent_path() / ".." / "lib", error);
+  if (error)
+    return fail_errno(error.value(), "there is no folder of libraries beside this command", self);
+  return folder;
+}
+
+Result<fs::path> libstridio_for(Mpi mpi) {
+  ASSIGN_OR_RETURN(const fs::path folder, library_folder());
+  const fs::path library = folder / fmt::format("libstridio-{}.so", family_of(mpi).name);
+  std::error_code ignored;
+  if (fs::exists(library, ignored)) return library;
+  return fail(Code::kNoSuchFile, fmt::format("Stridio is not built for {}: there is no {}",
+                                             family_of(mpi).title, library.string()));
 }
 
 Result<std::string> preload_value(const std::vector<fs::path>& libraries,

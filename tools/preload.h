@@ -34,7 +34,9 @@ struct HostMpi {
 Result<HostMpi> choose_mpi(const MpiChoice& choice, const std::optional<Launcher>& launcher,
                            const std::optional<FoundProgram>& program, const std::string& command);
 
-// libstridio-X.so of the installation that this command belongs to.
+// The folder of the libraries of the installation that this command belongs to, and libstridio-X.so
+// in it.
+Result<std::filesystem::path> library_folder();
 Result<std::filesystem::path> libstridio_for(Mpi mpi);
 
 // The value of LD_PRELOAD. It separates its entries by spaces and colons and has no escape: a

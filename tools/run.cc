@@ -3,6 +3,10 @@
 #include <fmt/core.h>
 
 #include <cerrno>
+#include <chrono>
+#include <fstream>
+
+#include "report.h"
 
 namespace stridio {
 
@@ -12,51 +16,74 @@ namespace {
 struct Launch {
   std::string program;
   Arguments arguments;
-  Variables own;  // set in the started process itself: only where no launcher stands between
-  Variables ranks;
-  HostMpi host;
-  std::optional<TemporaryFolder> links;
+  Variables own = {};  // set in the started process itself: only where no launcher stands between
+  Variables ranks = {};
+  HostMpi host = {};
+  std::optional<TemporaryFolder> links = {};
+  std::optional<TemporaryFolder> records = {};
 };
 
 void say(const std::string& text) { fmt::print(stderr, "stridio: {}\n", text); }
 
-const char* const kByHand = R"(
-`stridio run` knows the launchers of MPICH (Hydra; Intel MPI and MVAPICH use it too) and of Open MPI, and
-programs without a launcher that are linked against an MPI. For anything else
-  - name the MPI:     stridio run --mpi mpich|ompi|abi --libmpi /path/to/libmpi.so.12 -- COMMAND ...
-  - or preload by hand, into the ranks only:
-      LD_PRELOAD=/path/to/libstridio-mpich.so:/path/to/libmpi.so.12     (MPICH and its kin)
-      LD_PRELOAD=/path/to/libstridio-ompi.so:/path/to/libmpi.so.40      (Open MPI)
-    for instance      srun env LD_PRELOAD=... ./app
-`stridio doctor` lists the MPIs of this machine and the libraries that serve them.)";
+constexpr char kByHand[] = R"(
+`stridio run` knows the launchers of MPICH (Hydra; Intel MPI and MVAPICH use it too) and of Open MPI, programs
+without launcher that are linked against an MPI, and Python environments that hold one. For anything else
+  - name the MPI:    stridio run --mpi mpich|ompi|abi --libmpi PATH/libmpi.so.12 -- COMMAND ...
+    (the whole command then gets LD_PRELOAD: it should start one rank, or be a script)
+  - or set LD_PRELOAD by hand, in the ranks only; for instance under Slurm
+      MPICH and its kin:  srun env LD_PRELOAD={0}/libstridio-mpich.so:PATH/libmpi.so.12 ./app
+      Open MPI:           srun env LD_PRELOAD={0}/libstridio-ompi.so:PATH/libmpi.so.40 ./app
+      standard ABI:       srun env LD_PRELOAD={0}/libstridio-abi.so:PATH/libmpi_abi.so.1 ./app
+`stridio doctor` lists the MPIs of this machine and the libraries that serve them.
+)";
 
 int explain_failure(const Error& error) {
   say(error.text());
+  const auto folder = library_folder();
   if (error.code == Code::kUnsupportedOperation || error.code == Code::kNoSuchFile)
-    say(kByHand + 1);
+    fmt::print(stderr, kByHand, folder ? folder->string() : "PATH");
   return kOwnError;
 }
 
-Result<Launch> prepare(const RunOptions& options, const Environment& environment,
-                       const std::string& program) {
-  std::optional<Launcher> launcher;
-  const bool told = options.mpi.mpi && options.mpi.libmpi;
+// Beside the report's file, which all nodes of a cluster are likelier to see than /tmp.
+Result<TemporaryFolder> folder_for_records(const std::string& report,
+                                           const Environment& environment) {
+  return TemporaryFolder::create(report == "-" ? environment.temporary + "/stridio-report-"
+                                               : report + ".records-");
+}
+
+// The user who names the MPI and its library needs no launcher that we know.
+Result<std::optional<Launcher>> find_launcher(const RunOptions& options,
+                                              const std::string& program) {
   auto identified = identify_launcher(program);
-  if (identified)
-    launcher = *identified;
-  else if (!told)
-    return fail(identified.error());
-  if (launcher) RETURN_IF_ERROR(refuse_own_preload(options.command));
-  Arguments candidates = options.command;
-  if (!launcher) candidates = {"", program};
-  const auto linked = find_mpi_program(candidates, environment.path);
-  ASSIGN_OR_RETURN(HostMpi host, choose_mpi(options.mpi, launcher, linked, program));
-  ASSIGN_OR_RETURN(const auto ours, libstridio_for(host.mpi));
-  Launch launch{program, options.command, {}, {}, std::move(host), std::nullopt};
+  const bool told = options.mpi.mpi && options.mpi.libmpi;
+  if (!identified && told) return std::nullopt;
+  if (identified && *identified) RETURN_IF_ERROR(refuse_own_preload(options.command));
+  return identified;
+}
+
+Status set_rank_variables(const RunOptions& options, const Environment& environment,
+                          Launch& launch) {
+  ASSIGN_OR_RETURN(const auto ours, libstridio_for(launch.host.mpi));
   ASSIGN_OR_RETURN(const std::string value,
                    preload_value({ours, launch.host.libmpi}, environment, launch.links));
   launch.ranks.emplace_back("LD_PRELOAD", value);
   if (options.explain) launch.ranks.emplace_back("STRIDIO_EXPLAIN", "1");
+  if (options.report.empty()) return {};
+  ASSIGN_OR_RETURN(auto records, folder_for_records(options.report, environment));
+  launch.records.emplace(std::move(records));
+  launch.ranks.emplace_back("STRIDIO_REPORT_DIR", launch.records->path().string());
+  return {};
+}
+
+Result<Launch> prepare(const RunOptions& options, const Environment& environment,
+                       const std::string& program) {
+  ASSIGN_OR_RETURN(const auto launcher, find_launcher(options, program));
+  const Arguments candidates = launcher ? options.command : Arguments{"", program};
+  const auto linked = find_mpi_program(candidates, environment.path);
+  Launch launch{program, options.command};
+  ASSIGN_OR_RETURN(launch.host, choose_mpi(options.mpi, launcher, linked, program));
+  RETURN_IF_ERROR(set_rank_variables(options, environment, launch));
   if (launcher)
     launch.arguments = with_rank_variables(launcher->mpi, options.command, launch.ranks);
   else
@@ -70,6 +97,31 @@ void print_launch(const Launch& launch) {
   for (const std::string& argument : launch.arguments) fmt::print("{}\n", argument);
 }
 
+Status write_report(const RunOptions& options, const Launch& launch, const RunFacts& facts) {
+  const Report report = merge_records(launch.records->path());
+  fmt::print(stderr, "{}", report_table(report));
+  if (options.report == "-") return {};
+  std::ofstream file(options.report);
+  file << report_json(report, facts) << std::flush;
+  if (!file) return fail_errno(errno, "cannot write the report", options.report);
+  return {};
+}
+
+int execute(const RunOptions& options, const Launch& launch) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto status = run_program(launch.program, launch.arguments, launch.own);
+  if (!status) {
+    say(status.error().text());
+    return kCannotRun;
+  }
+  if (!launch.records) return *status;
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const RunFacts facts{options.command, family_of(launch.host.mpi).name, *status, elapsed.count()};
+  if (const auto written = write_report(options, launch, facts); !written)
+    say(written.error().text());
+  return *status;
+}
+
 }  // namespace
 
 int run(const RunOptions& options, const Environment& environment) {
@@ -78,14 +130,12 @@ int run(const RunOptions& options, const Environment& environment) {
     say("there is no command " + options.command.front());
     return kNotFound;
   }
-  auto launch = prepare(options, environment, program);
+  const auto launch = prepare(options, environment, program);
   if (!launch) return explain_failure(launch.error());
   if (!launch->host.warning.empty()) say("warning: " + launch->host.warning);
-  if (options.dry_run) return print_launch(*launch), 0;
-  const auto status = run_program(launch->program, launch->arguments, launch->own);
-  if (status) return *status;
-  say(status.error().text());
-  return kCannotRun;
+  if (!options.dry_run) return execute(options, *launch);
+  print_launch(*launch);
+  return 0;
 }
 
 }  // namespace stridio
