@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "doctor.h"
 #include "environment.h"
 #include "run.h"
 
@@ -45,28 +46,29 @@ void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& 
       "command cannot be run or found.\n");
 }
 
-}  // namespace
+void add_doctor(CLI::App& app, DoctorOptions& options) {
+  CLI::App* doctor = app.add_subcommand("doctor", "Say what works on this machine");
+  doctor->add_option("--launcher", options.launchers,
+                     "Check the MPI of this launcher too (may be repeated)");
+  doctor->add_flag("--json", options.json, "Print the findings as JSON");
+  doctor->footer(
+      "Examples:\n"
+      "  stridio doctor\n"
+      "  stridio doctor --launcher /opt/mpich/bin/mpiexec --json\n\n"
+      "Each MPI found is checked by two ranks that write and read a file. The exit status is 0 if\n"
+      "that went through Stridio under at least one MPI, else 1.\n");
+}
 
-int main(int argc, char** argv) {
-  CLI::App app("Stridio: a drop-in MPI-IO that makes parallel I/O fast, correct and explained",
-               "stridio");
-  app.set_version_flag("--version", "stridio " STRIDIO_VERSION);
-  app.require_subcommand(1);
-  RunOptions options;
-  std::string mpi, libmpi;
-  add_run(app, options, mpi, libmpi);
-
-  // What follows "--" is the user's command and never parsed.
-  std::vector<std::string> own(argv + 1, argv + argc);
+// What follows "--" is the user's command and never parsed; taken out of `own`.
+std::vector<std::string> take_command(std::vector<std::string>& own) {
   const auto separator = std::find(own.begin(), own.end(), "--");
-  if (separator != own.end()) options.command.assign(separator + 1, own.end());
+  if (separator == own.end()) return {};
+  std::vector<std::string> command(separator + 1, own.end());
   own.erase(separator, own.end());
-  std::reverse(own.begin(), own.end());
-  try {
-    app.parse(own);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kOwnError;
-  }
+  return command;
+}
+
+int run_with(RunOptions options, const std::string& mpi, const std::string& libmpi) {
   if (options.command.empty()) {
     std::fputs("stridio run: no command; write it after --: stridio run -- mpiexec -n 4 ./app\n",
                stderr);
@@ -75,4 +77,34 @@ int main(int argc, char** argv) {
   options.mpi.mpi = mpi_by_name(mpi);
   if (!libmpi.empty()) options.mpi.libmpi = libmpi;
   return run(options, read_environment());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Stridio: a drop-in MPI-IO that makes parallel I/O fast, correct and explained",
+               "stridio");
+  app.set_version_flag("--version", "stridio " STRIDIO_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  stridio run -- mpiexec -n 4 ./app                       the program's MPI-IO through "
+      "Stridio\n"
+      "  stridio run --report io.json -- mpiexec -n 4 ./app      and say where its time went\n"
+      "  stridio doctor                                          what works on this machine\n");
+  RunOptions run_options;
+  DoctorOptions doctor_options;
+  std::string mpi, libmpi;
+  add_run(app, run_options, mpi, libmpi);
+  add_doctor(app, doctor_options);
+  std::vector<std::string> own(argv + 1, argv + argc);
+  run_options.command = take_command(own);
+  std::reverse(own.begin(), own.end());
+  try {
+    app.parse(own);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kOwnError;
+  }
+  if (app.got_subcommand("doctor")) return doctor(doctor_options, read_environment());
+  return run_with(run_options, mpi, libmpi);
 }
