@@ -1,0 +1,171 @@
+#define _GNU_SOURCE
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char* const method_names[METHODS] = {"limit", "collective", "independent", "pieces"};
+
+static const char usage[] =
+    "usage: mpiexec -n RANKS PROGRAM --workload NAME --path FILE [OPTIONS]\n"
+    "  --workload NAME      one of the workloads below\n"
+    "  --path FILE          made anew for each write; FILE.limit and FILE.first are made too\n"
+    "  --size N --extra N   the workload's parameters\n"
+    "  --methods LIST       of limit, collective, independent, pieces (all but pieces)\n"
+    "                       limit: the same bytes of each rank in one piece by pwrite or pread\n"
+    "                       pieces: one call a piece\n"
+    "  --directions LIST    of write, read (both)\n"
+    "  --repetitions N      of each measurement (1)\n"
+    "  --max-pieces N       `pieces` ends after so many calls a rank (4096); 0: all\n"
+    "  --hint KEY=VALUE     for MPI_File_open and MPI_File_set_view; may be repeated\n"
+    "  --seed N             of random places and of the data (1)\n"
+    "  --verify             check every byte instead of measuring\n"
+    "  --list               print the workloads and their parameters as JSON lines\n";
+
+static void finish(int status) {
+  fflush(NULL);
+  MPI_Finalize();
+  exit(status);
+}
+
+static void refuse(const char* what, const char* value) {
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) fprintf(stderr, "%s: %s\n%s", what, value, usage);
+  finish(2);
+}
+
+static void print_workloads(void) {
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int i = 0; i < workload_count && rank == 0; ++i) {
+    const struct workload* w = &workloads[i];
+    printf("{\"workload\": \"%s\", \"size\": %ld, \"size_is\": \"%s\"", w->name, w->size,
+           w->size_is);
+    if (w->extra_is) printf(", \"extra\": %ld, \"extra_is\": \"%s\"", w->extra, w->extra_is);
+    printf(", \"square\": %s}\n", w->square ? "true" : "false");
+  }
+  finish(0);
+}
+
+static long number(const char* text, long minimum) {
+  char* end;
+  const long value = strtol(text, &end, 10);
+  if (end == text || *end || value < minimum) refuse("not a number that fits here", text);
+  return value;
+}
+
+static int index_of(const char* name, const char* const* names, int count) {
+  for (int i = 0; i < count; ++i)
+    if (strcmp(name, names[i]) == 0) return i;
+  refuse("unknown", name);
+  return -1;
+}
+
+/* Cuts a list at its commas. Its words are indices into `names`. */
+static int parse_list(char* list, const char* const* names, int name_count, int* indices,
+                      int limit) {
+  int count = 0;
+  for (char* rest = list; rest;) {
+    const char* word = strsep(&rest, ",");
+    if (count == limit) refuse("too many in the list", word);
+    indices[count++] = index_of(word, names, name_count);
+  }
+  return count;
+}
+
+static void parse_methods(char* list, struct options* options) {
+  int indices[METHODS];
+  options->method_count = parse_list(list, method_names, METHODS, indices, METHODS);
+  for (int i = 0; i < options->method_count; ++i) options->methods[i] = (enum method)indices[i];
+}
+
+static void parse_hint(char* hint, struct options* options) {
+  char* value = strchr(hint, '=');
+  if (!value) refuse("not KEY=VALUE", hint);
+  *value++ = '\0';
+  if (options->hints == MPI_INFO_NULL) MPI_Info_create(&options->hints);
+  MPI_Info_set(options->hints, hint, value);
+}
+
+static void parse_option(int option, char* value, struct options* options) {
+  static const char* const directions[] = {"read", "write"};
+  switch (option) {
+    case 'w':
+      options->workload = find_workload(value);
+      break;
+    case 'p':
+      options->path = value;
+      break;
+    case 's':
+      options->size = number(value, 1);
+      break;
+    case 'x':
+      options->extra = number(value, 1);
+      break;
+    case 'm':
+      parse_methods(value, options);
+      break;
+    case 'd':
+      options->direction_count = parse_list(value, directions, 2, options->directions, 2);
+      break;
+    case 'r':
+      options->repetitions = (int)number(value, 1);
+      break;
+    case 'c':
+      options->max_pieces = number(value, 0);
+      break;
+    case 'h':
+      parse_hint(value, options);
+      break;
+    case 'e':
+      options->seed = (uint64_t)number(value, 0);
+      break;
+    case 'v':
+      options->verify = 1;
+      break;
+    case 'l':
+      print_workloads();
+      break;
+    default:
+      refuse("options", "see below");
+  }
+}
+
+static const struct option names[] = {
+    {"workload", 1, NULL, 'w'},
+    {"path", 1, NULL, 'p'},
+    {"size", 1, NULL, 's'},
+    {"extra", 1, NULL, 'x'},
+    {"methods", 1, NULL, 'm'},
+    {"directions", 1, NULL, 'd'},
+    {"repetitions", 1, NULL, 'r'},
+    {"max-pieces", 1, NULL, 'c'},
+    {"hint", 1, NULL, 'h'},
+    {"seed", 1, NULL, 'e'},
+    {"verify", 0, NULL, 'v'},
+    {"list", 0, NULL, 'l'},
+    {NULL, 0, NULL, 0},
+};
+
+void parse_options(int argc, char** argv, struct options* options) {
+  int option;
+  *options = (struct options){.methods = {LIMIT, COLLECTIVE, INDEPENDENT},
+                              .method_count = 3,
+                              .directions = {1, 0},
+                              .direction_count = 2,
+                              .repetitions = 1,
+                              .max_pieces = 4096,
+                              .seed = 1,
+                              .hints = MPI_INFO_NULL};
+  opterr = 0;
+  while ((option = getopt_long(argc, argv, "", names, NULL)) != -1)
+    parse_option(option, optarg, options);
+  if (optind < argc) refuse("not an option", argv[optind]);
+  if (!options->workload) refuse("--workload", "missing or unknown");
+  if (!options->path) refuse("--path", "missing");
+  if (!options->size) options->size = options->workload->size;
+  if (!options->extra) options->extra = options->workload->extra;
+}

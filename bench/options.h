@@ -1,0 +1,28 @@
+/* The command line of the benchmark program. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include "workload.h"
+
+enum method { LIMIT, COLLECTIVE, INDEPENDENT, PIECES, METHODS };
+extern const char* const method_names[METHODS];
+
+struct options {
+  const struct workload* workload;
+  long size, extra;
+  uint64_t seed;
+  const char* path;
+  enum method methods[METHODS];
+  int method_count;
+  int directions[2]; /* 1: write */
+  int direction_count;
+  int repetitions;
+  long max_pieces; /* a rank in one measurement of PIECES; 0: all */
+  int verify;
+  MPI_Info hints;
+};
+
+/* After MPI_Init. A wrong command line, or a request for help, ends the program. */
+void parse_options(int argc, char** argv, struct options* options);
+
+#endif
