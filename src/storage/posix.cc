@@ -35,9 +35,8 @@ namespace {
 
 static_assert(sizeof(off_t) == 8, "files are larger than 2 GiB");
 
-constexpr int kMostPieces = 1024;  // Linux: IOV_MAX
-constexpr Bytes kMostBytes =
-    1 << 30;  // below Linux' limit of 2^31 - 4096 a call, and a round number
+constexpr int kMostPieces = 1024;      // IOV_MAX of Linux
+constexpr Bytes kMostBytes = 1 << 30;  // a round number below Linux' 2^31 - 4096
 
 enum class Direction { kRead, kWrite };
 

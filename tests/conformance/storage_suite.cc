@@ -7,6 +7,8 @@
 
 namespace stridio {
 
+void PrintTo(const StorageCase& one, std::ostream* out) { *out << one.name; }
+
 std::string storage_case_name(const ::testing::TestParamInfo<StorageCase>& info) {
   return info.param.name;
 }

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "storage/storage.h"
@@ -25,6 +26,8 @@ struct StorageCase {
   bool sparse = false;                   // a byte at 5 GiB does not cost 5 GiB
 };
 
+// For GoogleTest.
+void PrintTo(const StorageCase& one, std::ostream* out);
 std::string storage_case_name(const ::testing::TestParamInfo<StorageCase>& info);
 
 class StorageSuite : public ::testing::TestWithParam<StorageCase> {
