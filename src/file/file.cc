@@ -97,28 +97,25 @@ Status FileImpl::agreed_view(const View& view, const HintList& hints, std::optio
     Verdict verdict;
     Bytes etype_size;
     std::uint64_t view;
+    bool has_hints;
   };
   const bool unique = parts_.mode.unique_open && parts_.mode.writes();
   const Entry mine{verdict_of(invalid ? fail(at_path(*invalid, parts_.path)) : Status()), view.etype_size,
-                   unique && !invalid ? fingerprint(view) : 0};
+                   unique && !invalid ? fingerprint(view) : 0, !hints.empty()};
   ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(*parts_.group, mine));
   std::vector<Verdict> verdicts;
   for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
   RETURN_IF_ERROR(worst(verdicts));
-  bool same_view = true;
+  bool same_view = true, any_hints = false;
   for (const Entry& entry : entries) {
     same_view = same_view && entry.view == mine.view;
+    any_hints = any_hints || entry.has_hints;
     if (entry.etype_size != entries.front().etype_size)
       return fail(Code::kNotSame, fmt::format("set_view: the etype must be the same on all ranks, here are "
                                               "sizes of {} and {} bytes",
                                               entries.front().etype_size, entry.etype_size));
   }
-  if (!hints.empty() || parts_.group->size() == 1) {
-    std::vector<std::string> warnings;
-    parts_.hints = apply_hints(parts_.hints, hints, warnings);
-    if (parts_.group->rank() == 0)
-      for (const std::string& warning : warnings) warn(warning);
-  }
+  if (any_hints) RETURN_IF_ERROR(set_hints(hints));
   own_holes_ = unique && same_view && holes_belong_to_view(view);
   return {};
 }

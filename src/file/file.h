@@ -54,7 +54,7 @@ struct Access {
   Pointer pointer = Pointer::kExplicit;
   bool collective = false;  // with Pointer::kShared: the ordered calls
   Offset offset = 0;        // in etypes relative to the view; kExplicit only
-  Memory memory;            // its size: a multiple of the etype's (checked here)
+  Memory memory = {};       // its size: a multiple of the etype's (checked here)
   // A rank whose arguments were bad still takes part in a collective call: with its error and an empty request.
   std::optional<Error> invalid = {};
 };
