@@ -83,7 +83,8 @@ void add_other(std::map<std::string, double>& seconds) {
   double known = 0;
   for (const auto& [name, value] : seconds)
     if (name != "total") known += value;
-  seconds["other"] = std::max(0.0, seconds["total"] - known);
+  seconds["total"] = std::max(seconds["total"], known);
+  seconds["other"] = seconds["total"] - known;
 }
 
 FileReport finish(const std::string& name, Merging merging) {

@@ -7,7 +7,8 @@
 //    "storage":{"read_requests":n,"write_requests":n,"read_bytes":n,"write_bytes":n,"locks":n,"syncs":n},
 //    "seconds":{"exchange":x,"copy":x,"storage":x,"waiting":x,"open":x,"total":x}}
 //
-// total is the time inside MPI_File calls. What a record leaves out counts as 0.
+// total is the time inside MPI_File calls, and at least the sum of the others. What a record leaves
+// out counts as 0.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
+#include <string_view>
 
 #include "report.h"
 
@@ -10,6 +10,8 @@ namespace stridio {
 
 namespace {
 
+constexpr std::size_t kTextWidth = 88;
+constexpr std::size_t kMostFiles = 12;  // the table's longest; the document has them all
 constexpr double kSmallRequest =
     64 * 1024;  // below it a request costs more than the bytes it moves
 
@@ -40,6 +42,12 @@ std::string size_text(double bytes) {
 }
 
 std::string size_text(std::int64_t bytes) { return size_text(static_cast<double>(bytes)); }
+
+std::string time_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.1f} ms", seconds * 1e3)
+                         : fmt::format("{:.0f} us", seconds * 1e6);
+}
 
 std::string count_text(std::int64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
@@ -77,8 +85,8 @@ std::string cost_in_words(const FileReport& file, const std::string& part) {
   if (part == "copy") return "copying data in memory";
   if (part == "open") return "opening and closing the file";
   if (part == "waiting")
-    return fmt::format("waiting for other ranks: rank {} waited longest, {:.3f} s", spread.max_rank,
-                       spread.max);
+    return fmt::format("waiting for other ranks: rank {} waited longest, {}", spread.max_rank,
+                       time_text(spread.max));
   return "work in the MPI-IO layer itself, neither storage nor data movement";
 }
 
@@ -91,26 +99,39 @@ std::string calls_text(const Counts& calls) {
 
 using Text = std::back_insert_iterator<std::string>;
 
+// Breaks a text at its spaces into lines that fit the table.
+void print_wrapped(Text out, std::string_view text) {
+  while (!text.empty()) {
+    std::size_t end = text.size() <= kTextWidth ? text.size() : text.rfind(' ', kTextWidth);
+    if (end == text.npos) end = std::min(text.find(' '), text.size());
+    fmt::format_to(out, "  {:<9}   {}\n", "", text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 void print_methods(Text out, const FileReport& file) {
   const char* label = "methods";
   for (const MethodUse& use : file.methods) {
-    fmt::format_to(out, "  {:<9} {} for {} {}, {}, {}{}{}\n", label, use.method,
+    fmt::format_to(out, "  {:<9} {} for {} {}: {}, {}\n", label, use.method,
                    use.collective ? "collective" : "independent",
                    use.direction == "read" ? "reads" : "writes",
-                   count_text(use.calls, "call", "calls"), size_text(use.bytes),
-                   use.why.empty() ? "" : ": ", use.why);
+                   count_text(use.calls, "call", "calls"), size_text(use.bytes));
+    print_wrapped(out, use.why);
     label = "";
   }
 }
 
-void print_seconds(Text out, const FileReport& file) {
-  fmt::format_to(out, "  {:<9} {:<15} {:>10} {:>10}   share\n", "seconds", "", "all ranks",
-                 "longest");
-  const double total = at(file, "total").sum;
+void print_times(Text out, const FileReport& file) {
+  const Spread total = at(file, "total");
+  const bool short_times = total.max < 1;
+  const double scale = short_times ? 1000 : 1;
+  fmt::format_to(out, "  {:<9} {:<15} {:>10} {:>10}   share\n", short_times ? "ms" : "seconds", "",
+                 "all ranks", "longest");
   for (const Part& part : kParts) {
     const Spread spread = at(file, part.name);
-    fmt::format_to(out, "  {:<9} {:<15} {:>10.3f} {:>10.3f} {:>5.0f} %", "", part.title, spread.sum,
-                   spread.max, total > 0 ? 100 * spread.sum / total : 0);
+    fmt::format_to(out, "  {:<9} {:<15} {:>10.3f} {:>10.3f} {:>5.0f} %", "", part.title,
+                   scale * spread.sum, scale * spread.max,
+                   total.sum > 0 ? 100 * spread.sum / total.sum : 0);
     if (file.reporting > 1 && spread.max > 0)
       fmt::format_to(out, "  (longest on rank {})", spread.max_rank);
     *out++ = '\n';
@@ -142,7 +163,7 @@ void print_file(Text out, const FileReport& file) {
   fmt::format_to(out, "  {:<9} {}; {}, {}\n", "storage", requests_text(file.storage),
                  count_text(at(file.storage, "locks"), "lock", "locks"),
                  count_text(at(file.storage, "syncs"), "sync", "syncs"));
-  print_seconds(out, file);
+  print_times(out, file);
 }
 
 const char* const kNothing =
@@ -168,8 +189,8 @@ std::string dominant_cost(const FileReport& file) {
   };
   const Part* largest = std::max_element(std::begin(kParts), std::end(kParts) - 1, longer);
   const double seconds = at(file, largest->name).sum;
-  return fmt::format("{:.0f} % of its MPI-IO time ({:.3f} of {:.3f} s over {}) went to {}",
-                     100 * std::min(1.0, seconds / total), seconds, total,
+  return fmt::format("{:.0f} % of its MPI-IO time ({} of {} over {}) went to {}",
+                     100 * seconds / total, time_text(seconds), time_text(total),
                      count_text(file.reporting, "rank", "ranks"),
                      cost_in_words(file, largest->name));
 }
@@ -184,7 +205,12 @@ std::string report_table(const Report& report) {
     fmt::format_to(out, "{} could not be read and {} missing below; the first: {}\n",
                    count_text(std::ssize(report.unreadable), "record", "records"),
                    report.unreadable.size() == 1 ? "is" : "are", report.unreadable.front());
-  for (const FileReport& file : report.files) print_file(out, file);
+  const auto shown = std::min(report.files.size(), kMostFiles);
+  for (std::size_t i = 0; i < shown; ++i) print_file(out, report.files[i]);
+  if (shown < report.files.size())
+    fmt::format_to(out, "\n{} with less time: --report FILE lists all\n",
+                   count_text(std::ssize(report.files) - static_cast<std::ptrdiff_t>(shown),
+                              "more file", "more files"));
   return text;
 }
 

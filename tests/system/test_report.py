@@ -43,14 +43,14 @@ class Report(CommandTest):
         self.assertEqual([(m["method"], m["calls"], m["bytes"], m["why"]) for m in file["methods"]],
                          [("two_phase", 48, 8000000, "the ranks' pieces interleave"),
                           ("direct", 1, 1000, "one run"), ("list", 2, 400, "holes, no lock")])
-        self.assertIn("/data/checkpoint.h5: 62 % of its MPI-IO time (2.500 of 4.000 s over 2 ranks) went "
-                      "to waiting for other ranks: rank 1 waited longest, 2.000 s\n", text)
-        self.assertIn("two_phase for collective writes, 48 calls, 8.0 MB: the ranks' pieces interleave\n", text)
+        self.assertIn("/data/checkpoint.h5: 62 % of its MPI-IO time (2.50 s of 4.00 s over 2 ranks) went "
+                      "to waiting for other ranks: rank 1 waited longest, 2.00 s\n", text)
+        self.assertIn("two_phase for collective writes: 48 calls, 8.0 MB\n              the ranks' pieces interleave\n", text)
         self.assertRegex(text, r"waiting +2\.500 +2\.000 +62 %  \(longest on rank 1\)")
 
     def test_names_small_requests(self):
         document, text = self.report("small.json")
-        self.assertIn("small.dat: 90 % of its MPI-IO time (0.900 of 1.000 s over 1 rank) went to the storage, "
+        self.assertIn("small.dat: 90 % of its MPI-IO time (900.0 ms of 1.00 s over 1 rank) went to the storage, "
                       "in small requests: 5000 writes of 512 B on average\n", text)
         self.assertIn("went to the storage, in small requests", document["files"][0]["dominant_cost"])
 
@@ -75,6 +75,24 @@ class Report(CommandTest):
         self.assertEqual(document["files"], [])
         self.assertIn("no rank reported any MPI-IO", text)
         self.assertIn("clears LD_PRELOAD", text)
+
+    def test_long_reasons_are_wrapped(self):
+        _, text = self.report("small.json")
+        self.assertLessEqual(max(len(line) for line in text.splitlines()[3:]), 100)
+        self.assertIn("small pieces", " ".join(text.split()))
+
+    def test_of_many_files_the_table_shows_the_longest(self):
+        many = ("for i in $(seq 20); do sed s/small.dat/$i.dat/ '%s' > $STRIDIO_REPORT_DIR/$i.json; done"
+                % (RECORDS / "small.json"))
+        document, text = self.report(ranks=many)
+        self.assertEqual(len(document["files"]), 20)
+        self.assertIn("8 more files with less time", text)
+
+    def test_parts_that_exceed_the_total_raise_it(self):
+        over = ("sed s/0.9/3.0/ '%s' > $STRIDIO_REPORT_DIR/over.json" % (RECORDS / "small.json"))
+        document, text = self.report(ranks=over)
+        self.assertEqual(document["files"][0]["seconds"]["total"]["sum"], 3.0)
+        self.assertIn("small.dat: 100 % of", text)
 
     def test_table_only(self):
         document, text = self.report("small.json", options=("--report", "-"))
