@@ -233,7 +233,7 @@ Status FileImpl::check(const Access& access) const {
     return fail(Code::kAccess, "read: the file was opened for writing only");
   if (access.direction == Direction::kWrite && !parts_.mode.writes())
     return fail(Code::kReadOnly, "write: the file was opened for reading only");
-  if (parts_.mode.sequential && access.pointer != Pointer::kShared)
+  if (parts_.mode.sequential && access.pointer != Pointer::kShared && !access.bound)
     return fail(Code::kUnsupportedOperation,
                 "a file opened with MPI_MODE_SEQUENTIAL is accessed through the shared file pointer only");
   if (access.pointer == Pointer::kExplicit && access.offset < 0)
@@ -280,6 +280,22 @@ Result<Bytes> FileImpl::take_ordered(Bytes length) {
   }
   if (parts_.group->rank() == 0) shared.store(start + total);
   return start + before;
+}
+
+Result<Access> FileImpl::bind(const Access& access) {
+  Access bound = access;
+  bound.bound = true;
+  Status checked = check(access);
+  if (checked) {
+    const auto position = take_position(access, access.memory.pattern.size());
+    if (!position) checked = fail(position.error());
+    bound.pointer = Pointer::kExplicit;
+    bound.offset = position.value_or(0) / view_.etype_size;
+  }
+  if (checked) return bound;
+  if (!access.collective) return fail(at_path(checked.error(), parts_.path));
+  bound.invalid = checked.error();
+  return bound;
 }
 
 Result<Bytes> FileImpl::transfer(const Access& access) {

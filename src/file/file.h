@@ -57,6 +57,7 @@ struct Access {
   Memory memory = {};       // its size: a multiple of the etype's (checked here)
   // A rank whose arguments were bad still takes part in a collective call: with its error and an empty request.
   std::optional<Error> invalid = {};
+  bool bound = false;       // by File::bind: its offset is where it goes, whatever the pointers are now
 };
 
 // One thread of a rank at a time for collective members; independent ones may run on several threads at once.
@@ -98,6 +99,12 @@ class File {
 
   virtual const AccessMode& mode() const = 0;
   virtual const std::string& path() const = 0;
+
+  // For accesses that are done later: checks `access` and moves the pointer that it uses, now; the result is what to
+  // transfer, at its place. A collective access with bad arguments comes back with them, to take part with nothing.
+  virtual Result<Access> bind(const Access& access) = 0;
+  // Whether collective transfers may run on a thread that must not call the MPI library.
+  virtual bool collectives_run_anywhere() const = 0;
 
   // Moves data; returns the bytes moved (a read stops at the end of the file). Collective if access.collective.
   virtual Result<Bytes> transfer(const Access& access) = 0;

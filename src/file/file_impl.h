@@ -43,6 +43,8 @@ class FileImpl final : public File {
   bool atomicity() const override { return atomic_; }
   const AccessMode& mode() const override { return parts_.mode; }
   const std::string& path() const override { return parts_.path; }
+  Result<Access> bind(const Access& access) override;
+  bool collectives_run_anywhere() const override { return parts_.group->runs_anywhere(); }
   Result<Bytes> transfer(const Access& access) override;
 
   // Puts both pointers at the start of the file, or at its end in append mode. Collective.

@@ -56,6 +56,9 @@ class Group {
   // empty where memory is not shared. Not collective: any rank may use it at any time (atomically).
   virtual SharedMemory persistent() { return {}; }
 
+  // Whether the members work on a thread that must not call the MPI library: nothing but shared memory is behind them.
+  virtual bool runs_anywhere() const { return false; }
+
   static constexpr Bytes kAgreementBytes = 4096;
   static constexpr Bytes kPersistentBytes = 64;
 };

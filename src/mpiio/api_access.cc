@@ -2,6 +2,7 @@
 // collective} x {blocking, nonblocking, split} x {int, MPI_Count}.
 #include "mpiio/convert.h"
 #include "mpiio/entry.h"
+#include "mpiio/request.h"
 #include "mpiio/transfer.h"
 
 namespace stridio::mpiio {
@@ -44,8 +45,9 @@ using namespace stridio::mpiio;
   STRIDIO_API(int, name,                                                                             \
               (PARAMETERS_##place, buffer_type buffer, count_type count, MPI_Datatype datatype,      \
                MPI_Request* request)) {                                                              \
-    return on_file(fh, [&](OpenFile& open) {                                                         \
-      return start(open, form, OFFSET_##place, user_buffer(buffer, count, datatype), request);       \
+    return on_file(fh, [&](OpenFile&) {                                                              \
+      return start(find(fh), fh, form, OFFSET_##place, user_buffer(buffer, count, datatype), request, \
+                   "MPI_" #name);                                                                    \
     });                                                                                              \
   }
 #define BEGIN_1(name, count_type, place, buffer_type, split, form)                                   \

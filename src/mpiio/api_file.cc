@@ -4,6 +4,7 @@
 #include "group/mpi/mpi_group.h"
 #include "mpiio/convert.h"
 #include "mpiio/entry.h"
+#include "mpiio/request.h"
 
 namespace stridio::mpiio {
 namespace {
@@ -58,9 +59,13 @@ STRIDIO_API(int, File_open, (MPI_Comm comm, const char* filename, int amode, MPI
 }
 
 STRIDIO_API(int, File_close, (MPI_File * fh)) {
-  const int code = on_file(*fh, [](OpenFile& open) {
-    const Status status = open.file->close();
-    return status;
+  const int code = on_file_together(*fh, [](OpenFile& open) -> Status {
+    const bool early = has_pending(open);
+    RETURN_IF_ERROR(open.file->close());
+    if (early)
+      return fail(Code::kOther, "the file was closed with nonblocking accesses that the program has not completed; "
+                                "they are done, but MPI_File_close belongs after their MPI_Wait");
+    return {};
   });
   if (const auto open = find(*fh)) {
     leave(*fh);
@@ -79,11 +84,11 @@ STRIDIO_API(int, File_delete, (const char* filename, MPI_Info)) {
 }
 
 STRIDIO_API(int, File_set_size, (MPI_File fh, MPI_Offset size)) {
-  return on_file(fh, [&](OpenFile& open) { return open.file->set_size(size); });
+  return on_file_together(fh, [&](OpenFile& open) { return open.file->set_size(size); });
 }
 
 STRIDIO_API(int, File_preallocate, (MPI_File fh, MPI_Offset size)) {
-  return on_file(fh, [&](OpenFile& open) { return open.file->preallocate(size); });
+  return on_file_together(fh, [&](OpenFile& open) { return open.file->preallocate(size); });
 }
 
 STRIDIO_API(int, File_get_size, (MPI_File fh, MPI_Offset* size)) {
@@ -94,11 +99,11 @@ STRIDIO_API(int, File_get_size, (MPI_File fh, MPI_Offset* size)) {
 }
 
 STRIDIO_API(int, File_sync, (MPI_File fh)) {
-  return on_file(fh, [](OpenFile& open) { return open.file->sync(); });
+  return on_file_together(fh, [](OpenFile& open) { return open.file->sync(); });
 }
 
 STRIDIO_API(int, File_set_info, (MPI_File fh, MPI_Info info)) {
-  return on_file(fh, [&](OpenFile& open) { return open.file->set_hints(hints_of(info)); });
+  return on_file_together(fh, [&](OpenFile& open) { return open.file->set_hints(hints_of(info)); });
 }
 
 STRIDIO_API(int, File_get_info, (MPI_File fh, MPI_Info* info)) {
@@ -123,7 +128,7 @@ STRIDIO_API(int, File_get_group, (MPI_File fh, MPI_Group* group)) {
 }
 
 STRIDIO_API(int, File_set_atomicity, (MPI_File fh, int flag)) {
-  return on_file(fh, [&](OpenFile& open) { return open.file->set_atomicity(flag != 0); });
+  return on_file_together(fh, [&](OpenFile& open) { return open.file->set_atomicity(flag != 0); });
 }
 
 STRIDIO_API(int, File_get_atomicity, (MPI_File fh, int* flag)) {

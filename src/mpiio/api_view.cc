@@ -1,6 +1,7 @@
 // Views, file pointers and positions.
 #include "mpiio/convert.h"
 #include "mpiio/entry.h"
+#include "mpiio/request.h"
 #include "mpiio/view.h"
 
 using namespace stridio;
@@ -9,7 +10,7 @@ using namespace stridio::mpiio;
 STRIDIO_API(int, File_set_view,
             (MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char* datarep,
              MPI_Info info)) {
-  return on_file(fh, [&](OpenFile& open) { return set_view(open, disp, etype, filetype, datarep, info); });
+  return on_file_together(fh, [&](OpenFile& open) { return set_view(open, disp, etype, filetype, datarep, info); });
 }
 
 STRIDIO_API(int, File_get_view,
@@ -33,7 +34,7 @@ STRIDIO_API(int, File_get_position, (MPI_File fh, MPI_Offset* offset)) {
 
 // Collective: a rank with a bad whence takes part by seeking to where nobody may.
 STRIDIO_API(int, File_seek_shared, (MPI_File fh, MPI_Offset offset, int whence)) {
-  return on_file(fh, [&](OpenFile& open) -> Status {
+  return on_file_together(fh, [&](OpenFile& open) -> Status {
     const auto from = whence_of(whence);
     if (from) return open.file->seek_shared(offset, *from);
     (void)open.file->seek_shared(-1, Whence::kSet);

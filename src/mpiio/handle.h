@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/worker.h"
 #include "file/file.h"
 #include "mpiio/datatype.h"
 #include "mpiio/errhandler.h"
@@ -32,6 +33,8 @@ struct OpenFile {
   ErrorHandler handler;
   std::optional<ActiveSplit> split;
   int integer = 0;
+  Worker independent_worker;  // the nonblocking accesses in progress
+  Worker collective_worker;
 
   MPI_File handle() { return reinterpret_cast<MPI_File>(this); }
 };

@@ -104,8 +104,6 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Send
 #pragma weak PMPI_Status_set_cancelled
 #pragma weak PMPI_Status_set_elements_x
-#pragma weak PMPI_Test
-#pragma weak PMPI_Testall
 #pragma weak PMPI_Type_contiguous
 #pragma weak PMPI_Type_create_keyval
 #pragma weak PMPI_Type_delete_attr
@@ -122,7 +120,5 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Type_get_true_extent_x
 #pragma weak PMPI_Type_set_attr
 #pragma weak PMPI_Type_size_x
-#pragma weak PMPI_Wait
-#pragma weak PMPI_Waitall
 #pragma weak PMPIX_Comm_create_errhandler_x
 // clang-format on

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "mpiio/errhandler.h"
+#include "mpiio/request.h"
 
 namespace stridio::mpiio {
 namespace {
@@ -15,6 +16,7 @@ bool prepared = false;
 
 // MPI_Finalize deletes MPI_COMM_SELF's attributes before it does anything else.
 int on_finalize(MPI_Comm, int, void*, void*) {
+  finish_orphans();
   set_default_handler({});
   finalizing = true;
   const std::lock_guard lock(mutex);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "mpiio/convert.h"
+#include "mpiio/request.h"
 
 namespace stridio::mpiio {
 namespace {
@@ -48,42 +49,23 @@ Result<Access> access_of(const OpenFile& open, Form form, MPI_Offset offset, con
                 .memory = std::move(memory)};
 }
 
-int query(void* extra_state, MPI_Status* status) {
-  set_status(status, *static_cast<const Bytes*>(extra_state));
-  status->MPI_SOURCE = MPI_UNDEFINED;
-  status->MPI_TAG = MPI_UNDEFINED;
-  return MPI_SUCCESS;
-}
-
-int release(void* extra_state) {
-  delete static_cast<Bytes*>(extra_state);
-  return MPI_SUCCESS;
-}
-
-// Too late to cancel: the work is done.
-int ignore_cancel(void*, int) { return MPI_SUCCESS; }
-
 }  // namespace
 
-Result<Bytes> transfer(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
+Result<Access> access_for(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
   auto access = access_of(open, form, offset, buffer);
-  if (access) return open.file->transfer(*access);
-  if (!form.collective) return fail(access.error());
+  if (access || !form.collective) return access;
   Access nothing;
   nothing.direction = form.direction;
   nothing.pointer = form.pointer;
   nothing.collective = true;
   nothing.invalid = access.error();
-  return open.file->transfer(nothing);
+  return nothing;
 }
 
-Status start(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer, MPI_Request* request) {
-  *request = MPI_REQUEST_NULL;
-  form.collective = false;
-  ASSIGN_OR_RETURN(const Bytes bytes, transfer(open, form, offset, buffer));
-  PMPI_Grequest_start(query, release, ignore_cancel, new Bytes(bytes), request);
-  PMPI_Grequest_complete(*request);
-  return {};
+Result<Bytes> transfer(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
+  if (form.collective) settle(open);
+  ASSIGN_OR_RETURN(const Access access, access_for(open, form, offset, buffer));
+  return open.file->transfer(access);
 }
 
 Status begin(OpenFile& open, Split kind, Form form, MPI_Offset offset, const UserBuffer& buffer) {

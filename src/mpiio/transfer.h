@@ -22,9 +22,8 @@ struct UserBuffer {
 // `offset` matters with Pointer::kExplicit only.
 Result<Bytes> transfer(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer);
 
-// The simplest correct nonblocking form: the access is done, independently of other ranks, before this returns, and
-// `request` is a generalized request that has completed. Errors are returned here, with MPI_REQUEST_NULL.
-Status start(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer, MPI_Request* request);
+// The same access as a value, not yet done; a collective one with bad arguments is one that takes part with nothing.
+Result<Access> access_for(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer);
 
 // Split collectives: begin does all the work, end hands out the status.
 Status begin(OpenFile& open, Split kind, Form form, MPI_Offset offset, const UserBuffer& buffer);

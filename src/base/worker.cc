@@ -1,0 +1,64 @@
+#include "base/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace stridio {
+namespace {
+
+thread_local bool is_worker = false;
+
+// The program's signals are the program's threads' business.
+std::thread start_without_signals(std::function<void()> body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(body));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+bool on_worker_thread() { return is_worker; }
+
+Worker::~Worker() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::post(std::function<void()> task) {
+  const std::scoped_lock lock(mutex_);
+  tasks_.push_back(std::move(task));
+  if (!thread_.joinable()) thread_ = start_without_signals([this] { run(); });
+  changed_.notify_all();
+}
+
+bool Worker::idle_within(std::chrono::microseconds longest) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, longest, [&] { return tasks_.empty() && !busy_; });
+}
+
+void Worker::run() {
+  is_worker = true;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    task();
+    task = nullptr;  // what it held is let go before anybody learns that it has ended
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace stridio
