@@ -23,9 +23,18 @@ Result<std::vector<Entry>> exchange_entries(Group& group, const Entry& mine, Tim
   return allgather(group, mine);
 }
 
+Result<Transferred> execute_held(Storage& storage, const CollectiveRequest& request, const AccessPlan& plan,
+                                 Times& times) {
+  std::unique_ptr<RangeLock> lock;
+  if (request.hold && !request.file.empty()) {
+    ASSIGN_OR_RETURN(lock, request.hold());
+  }
+  return execute(plan, storage, request.direction, request.file, request.memory, times);
+}
+
 Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
                                 const AccessPlan& plan, Times& times) {
-  auto moved = execute(plan, storage, request.direction, request.file, request.memory, times);
+  auto moved = execute_held(storage, request, plan, times);
   const Stopwatch watch(times.waiting);
   RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));
   return moved;

@@ -1,6 +1,7 @@
 // One collective access of a group: entry agreement, plan, strategy, exit agreement.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "access/execute.h"
@@ -19,6 +20,8 @@ struct CollectiveRequest {
   std::optional<Error> invalid = {};   // a rank whose arguments were bad: its file and memory are empty
   AccessRules access;                  // for the independent strategy
   CollectiveRules rules;               // the same on all ranks
+  // Atomic mode: what a rank holds while it carries out its request on its own.
+  std::function<Result<std::unique_ptr<RangeLock>>()> hold = {};
   Profile profile;
 };
 

@@ -59,8 +59,11 @@ Status FileImpl::close() {
   Status mine;
   {
     const Stopwatch watch(parts_.report->times().open);
+    RETURN_IF_ERROR(agree(*parts_.group, {}));  // nobody uses the pointer any more
+    mine = shared_.pointer->reset(0);
+    shared_ = {};
     parts_.storage.reset();
-    mine = agree(*parts_.group, {});
+    mine = agree(*parts_.group, mine);
     if (mine && parts_.mode.delete_on_close) {
       if (parts_.group->rank() == 0) mine = remove_posix(parts_.path);
       mine = agree(*parts_.group, mine);
@@ -87,8 +90,7 @@ Status FileImpl::set_view(const View& view, const HintList& hints, std::optional
     const std::scoped_lock lock(pointer_mutex_);
     pointer_ = 0;
   }
-  if (auto shared = shared_pointer(); shared && parts_.group->rank() == 0) shared->store(0);
-  return agree(*parts_.group, {});
+  return agree(*parts_.group, shared_.pointer->reset(0));
 }
 
 // Views may differ; etype sizes and the hints that must agree may not.
@@ -127,7 +129,8 @@ Status FileImpl::set_hints(const HintList& hints) {
 
 // ---- Pointers
 
-Status FileImpl::place_pointers() {
+Status FileImpl::begin() {
+  ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, *parts_.storage, parts_.path));
   Bytes start = 0;
   Status mine;
   if (parts_.mode.append) {
@@ -136,16 +139,8 @@ Status FileImpl::place_pointers() {
     if (!end) mine = fail(end.error());
   }
   pointer_ = start;
-  if (auto shared = shared_pointer(); shared && parts_.group->rank() == 0) shared->store(start);
+  if (mine) mine = shared_.pointer->reset(start);
   return agree(*parts_.group, mine);
-}
-
-Result<std::atomic_ref<Bytes>> FileImpl::shared_pointer() {
-  const SharedMemory memory = parts_.group->persistent();
-  if (memory.length == 0)
-    return fail(Code::kUnsupportedOperation,
-                "shared file pointers need ranks that share memory on one node, so far");
-  return std::atomic_ref<Bytes>(*reinterpret_cast<Bytes*>(memory.data));
 }
 
 Result<Offset> FileImpl::seek_target(Offset offset, Whence whence, Bytes current) {
@@ -193,15 +188,14 @@ Status FileImpl::seek_shared(Offset offset, Whence whence) {
 }
 
 Status FileImpl::move_shared_pointer(Offset offset, Whence whence) {
-  ASSIGN_OR_RETURN(auto shared, shared_pointer());
-  ASSIGN_OR_RETURN(const Offset target, seek_target(offset, whence, shared.load()));
-  shared.store(target * view_.etype_size);
-  return {};
+  ASSIGN_OR_RETURN(const Bytes current, shared_.pointer->load());
+  ASSIGN_OR_RETURN(const Offset target, seek_target(offset, whence, current));
+  return shared_.pointer->store(target * view_.etype_size);
 }
 
 Result<Offset> FileImpl::position_shared() {
-  ASSIGN_OR_RETURN(auto shared, shared_pointer());
-  return shared.load() / view_.etype_size;
+  ASSIGN_OR_RETURN(const Bytes position, shared_.pointer->load());
+  return position / view_.etype_size;
 }
 
 Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
@@ -213,8 +207,10 @@ Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
 
 Status FileImpl::set_atomicity(bool atomic) {
   Status mine;
-  if (atomic && !parts_.storage->caps().locks)
-    mine = fail(Code::kUnsupportedOperation, "atomic mode needs a storage with range locks");
+  if (atomic) {  // whether the lock can be had shows at the first try
+    const auto probe = shared_.locks->lock(kWholeFile, LockMode::kShared);
+    if (!probe) mine = fail(probe.error());
+  }
   ASSIGN_OR_RETURN(const std::vector<int> all, allgather(*parts_.group, static_cast<int>(atomic)));
   RETURN_IF_ERROR(agree(*parts_.group, mine));
   for (const int each : all)
@@ -258,10 +254,7 @@ Result<Bytes> FileImpl::take_position(const Access& access, Bytes length) {
       pointer_ += length;
       return position;
     }
-    case Pointer::kShared: {
-      ASSIGN_OR_RETURN(auto shared, shared_pointer());
-      return shared.fetch_add(length);
-    }
+    case Pointer::kShared: return shared_.pointer->fetch_add(length);
   }
   return fail(Code::kOther, "no such file pointer");
 }
@@ -270,16 +263,15 @@ Result<Bytes> FileImpl::take_position(const Access& access, Bytes length) {
 // independent calls done, and moved once all have read it.
 Result<Bytes> FileImpl::take_ordered(Bytes length) {
   ASSIGN_OR_RETURN(const std::vector<Bytes> lengths, allgather(*parts_.group, length));
-  ASSIGN_OR_RETURN(auto shared, shared_pointer());
-  const Bytes start = shared.load();
-  RETURN_IF_ERROR(parts_.group->barrier());
+  const auto start = shared_.pointer->load();
+  RETURN_IF_ERROR(agree(*parts_.group, start ? Status() : fail(start.error())));
   Bytes before = 0, total = 0;
   for (int rank = 0; rank < parts_.group->size(); ++rank) {
     if (rank < parts_.group->rank()) before += lengths[static_cast<std::size_t>(rank)];
     total += lengths[static_cast<std::size_t>(rank)];
   }
-  if (parts_.group->rank() == 0) shared.store(start + total);
-  return start + before;
+  if (parts_.group->rank() == 0) RETURN_IF_ERROR(shared_.pointer->store(*start + total));
+  return *start + before;
 }
 
 Result<Access> FileImpl::bind(const Access& access) {
@@ -305,14 +297,17 @@ Result<Bytes> FileImpl::transfer(const Access& access) {
   return moved;
 }
 
+Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent range) {
+  return shared_.locks->lock(range, direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive);
+}
+
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file,
                                             const Memory& memory) {
   const AccessPlan plan = plan_access(shape_of(direction, file, memory.pattern), parts_.storage->caps(),
                                       profile_, access_rules(direction));
   std::unique_ptr<RangeLock> lock;
   if (atomic_ && !file.empty()) {
-    const LockMode mode = direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive;
-    ASSIGN_OR_RETURN(lock, parts_.storage->lock(file.bounds(), mode));
+    ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));
   }
   ASSIGN_OR_RETURN(const Transferred moved,
                    execute(plan, *parts_.storage, direction, file, memory, parts_.report->times()));
@@ -350,6 +345,7 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   request.access = access_rules(access.direction);
   request.rules = collective_rules(access.direction);
   request.profile = profile_;
+  if (atomic_) request.hold = [&] { return hold(access.direction, request.file.bounds()); };
   ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
                    run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));
   parts_.report->count(access.direction, true, outcome.moved.bytes, outcome.method, outcome.why);

@@ -7,6 +7,7 @@
 #include "collective/collective.h"
 #include "file/file.h"
 #include "file/report.h"
+#include "file/shared_state.h"
 
 namespace stridio {
 
@@ -47,8 +48,9 @@ class FileImpl final : public File {
   bool collectives_run_anywhere() const override { return parts_.group->runs_anywhere(); }
   Result<Bytes> transfer(const Access& access) override;
 
-  // Puts both pointers at the start of the file, or at its end in append mode. Collective.
-  Status place_pointers();
+  // What a rank has to do after the storage is open: shares pointer and locks with the others, and puts both pointers
+  // at the start of the file, or at its end in append mode. Collective.
+  Status begin();
 
  private:
   Status check(const Access& access) const;
@@ -56,18 +58,19 @@ class FileImpl final : public File {
   Result<Bytes> take_ordered(Bytes length);
   Result<Bytes> transfer_alone(const Access& access);
   Result<Bytes> transfer_together(const Access& access);
+  Result<std::unique_ptr<RangeLock>> hold(Direction direction, Extent range);
   Result<Transferred> execute_alone(Direction direction, const Pattern& file, const Memory& memory);
 
   AccessRules access_rules(Direction direction) const;
   CollectiveRules collective_rules(Direction direction) const;
   Result<Offset> seek_target(Offset offset, Whence whence, Bytes current);
-  Result<std::atomic_ref<Bytes>> shared_pointer();
   Status move_shared_pointer(Offset offset, Whence whence);
   Status change_size(Bytes size, Status (Storage::*change)(Bytes), const char* what);
   Status agreed_view(const View& view, const HintList& hints, std::optional<Error> invalid);
   void explain(const char* call, const std::string& why) const;
 
   FileParts parts_;
+  SharedState shared_;
   View view_;
   bool own_holes_ = false;  // nobody of the group or outside writes the holes of this rank's requests
   bool atomic_ = false;

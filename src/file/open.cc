@@ -126,7 +126,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
   if (const char* directory = std::getenv("STRIDIO_REPORT_DIR")) parts.report_directory = directory;
   if (const char* explain = std::getenv("STRIDIO_EXPLAIN")) parts.explain = *explain == '1';
   auto file = std::make_unique<FileImpl>(std::move(parts));
-  RETURN_IF_ERROR(file->place_pointers());
+  RETURN_IF_ERROR(file->begin());
   return file;
 }
 
