@@ -23,9 +23,20 @@ Result<std::vector<Entry>> exchange_entries(Group& group, const Entry& mine, Tim
   return allgather(group, mine);
 }
 
+// In atomic mode under a lock from the first to the last byte, which is given back before anybody is waited for.
+Result<Transferred> execute_alone(Storage& storage, const CollectiveRequest& request, const AccessPlan& plan,
+                                  Times& times) {
+  std::unique_ptr<RangeLock> lock;
+  if (request.rules.one_by_one && !request.file.empty()) {
+    const LockMode mode = request.direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive;
+    ASSIGN_OR_RETURN(lock, storage.lock(request.file.bounds(), mode));
+  }
+  return execute(plan, storage, request.direction, request.file, request.memory, times);
+}
+
 Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
                                 const AccessPlan& plan, Times& times) {
-  auto moved = execute(plan, storage, request.direction, request.file, request.memory, times);
+  auto moved = execute_alone(storage, request, plan, times);
   const Stopwatch watch(times.waiting);
   RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));
   return moved;
