@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <regex>
+#include <string_view>
 
 #include "process.h"
 
@@ -63,10 +63,27 @@ std::optional<Mpi> mpi_of_version(const std::string& answer) {
 }
 
 std::string version_number(const std::string& answer) {
-  static const std::regex number(
-      R"((?:Version:?|\((?:Open MPI|OpenRTE|PRRTE)\))\s+([0-9][^\s,]*))");
-  std::smatch match;
-  return std::regex_search(answer, match, number) ? match[1].str() : "";
+  for (const std::string_view mark : {"Version", "(Open MPI)", "(OpenRTE)", "(PRRTE)"}) {
+    const auto found = answer.find(mark);
+    if (found == answer.npos) continue;
+    const auto begin = answer.find_first_not_of(": \t", found + mark.size());
+    if (begin == answer.npos) continue;
+    return answer.substr(begin, answer.find_first_of(" ,\t\r\n", begin) - begin);
+  }
+  return "";
+}
+
+Status refuse_app_file(const Launcher& launcher, const std::vector<std::string>& arguments) {
+  const auto app_file = [](const std::string& argument) {
+    return argument == "--app" || argument == "-app";
+  };
+  if (launcher.mpi != Mpi::kOmpi || std::none_of(arguments.begin(), arguments.end(), app_file))
+    return {};
+  if (!version_number(ask_version(launcher.program)).starts_with("4")) return {};
+  return fail(
+      Code::kArgument,
+      "Open MPI 4 ignores variables set before --app FILE: give the programs on the command "
+      "line, separated by \":\"");
 }
 
 Result<std::optional<Launcher>> identify_launcher(const std::string& program) {

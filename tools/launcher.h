@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "mpi.h"
@@ -21,6 +22,10 @@ struct Launcher {
 //   nothing        no launcher: a program or a script
 //   an error       a launcher, but one that Stridio cannot hand an environment for the ranks to
 Result<std::optional<Launcher>> identify_launcher(const std::string& program);
+
+// An error for a command line whose programs stand in a file where Stridio's variables do not reach
+// them.
+Status refuse_app_file(const Launcher& launcher, const std::vector<std::string>& arguments);
 
 // The first lines that `program --version` prints; empty where it does not answer in time.
 std::string ask_version(const std::string& program);

@@ -10,7 +10,7 @@ namespace stridio {
 
 namespace {
 
-constexpr std::size_t kTextWidth = 88;
+constexpr std::size_t kTextWidth = 86;
 constexpr std::size_t kMostFiles = 12;  // the table's longest; the document has them all
 constexpr double kSmallRequest =
     64 * 1024;  // below it a request costs more than the bytes it moves

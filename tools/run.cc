@@ -58,7 +58,10 @@ Result<std::optional<Launcher>> find_launcher(const RunOptions& options,
   auto identified = identify_launcher(program);
   const bool told = options.mpi.mpi && options.mpi.libmpi;
   if (!identified && told) return std::nullopt;
-  if (identified && *identified) RETURN_IF_ERROR(refuse_own_preload(options.command));
+  if (identified && *identified) {
+    RETURN_IF_ERROR(refuse_own_preload(options.command));
+    RETURN_IF_ERROR(refuse_app_file(**identified, options.command));
+  }
   return identified;
 }
 

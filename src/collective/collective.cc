@@ -23,8 +23,9 @@ Result<std::vector<Entry>> exchange_entries(Group& group, const Entry& mine, Tim
   return allgather(group, mine);
 }
 
-Result<Transferred> execute_held(Storage& storage, const CollectiveRequest& request, const AccessPlan& plan,
-                                 Times& times) {
+// In atomic mode under a lock from the first to the last byte, which is given back before anybody is waited for.
+Result<Transferred> execute_alone(Storage& storage, const CollectiveRequest& request, const AccessPlan& plan,
+                                  Times& times) {
   std::unique_ptr<RangeLock> lock;
   if (request.hold && !request.file.empty()) {
     ASSIGN_OR_RETURN(lock, request.hold());
@@ -34,7 +35,7 @@ Result<Transferred> execute_held(Storage& storage, const CollectiveRequest& requ
 
 Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
                                 const AccessPlan& plan, Times& times) {
-  auto moved = execute_held(storage, request, plan, times);
+  auto moved = execute_alone(storage, request, plan, times);
   const Stopwatch watch(times.waiting);
   RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));
   return moved;

@@ -118,9 +118,9 @@ TEST_P(GroupTest, ManyAgreementsInARow) {
 
 TEST_P(GroupTest, AlltoallvOfRandomLengths) {
   run([&](Group& group) {
-    for (int round = 0; round < 10; ++round) {
-      const auto lengths =
-          random_lengths(group.size(), seed() + static_cast<unsigned>(round), 300'000);
+    for (int round = 0; round < 6; ++round) {
+      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round),
+                                          round == 0 ? 300'000 : 30'000);
       std::vector<Buffer> sends, expected;
       const auto me = static_cast<std::size_t>(group.rank());
       for (int r = 0; r < group.size(); ++r) {

@@ -74,7 +74,7 @@ Result<TypePtr> decode(MPI_Datatype datatype) {
   return type;
 }
 
-Result<Pattern> repeat(const Type& type, MPI_Count count) {
+Result<Pattern> repeat(const Type& type, std::int64_t count) {
   Bytes total = 0;
   Bytes reach = 0;
   if (__builtin_mul_overflow(type.size(), count, &total) ||

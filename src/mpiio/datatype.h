@@ -25,7 +25,7 @@ struct Type {
 Result<std::shared_ptr<const Type>> decode(MPI_Datatype datatype);
 
 // Bytes that `count` elements of `type` cover, in data order. kCount where they are more than 2^63 - 1.
-Result<Pattern> repeat(const Type& type, MPI_Count count);
+Result<Pattern> repeat(const Type& type, std::int64_t count);
 
 // A reference of our own to a datatype, which the program may free meanwhile. Predefined types are kept as they are.
 class OwnedType {

@@ -5,7 +5,7 @@
 
 namespace stridio::mpiio {
 
-// kDatatype where the host's size or bounds of the datatype and ours differ: rather no I/O than wrong bytes.
+// kDatatype where the host's size of the datatype and ours differ: rather no I/O than wrong bytes.
 Result<Type> build_type(MPI_Datatype datatype);
 
 }  // namespace stridio::mpiio

@@ -8,22 +8,12 @@
 #include <array>
 #include <map>
 
+#include "property/seed.h"
 #include "property/trial.h"
 #include "property/watchdog.h"
 
 namespace stridio::testing {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::int64_t kCases = 5000;
-#else
-constexpr std::int64_t kCases = 1000 * kCells;
-#endif
-
-std::int64_t cases_of_run() {
-  const char* given = std::getenv("STRIDIO_CASES");
-  return given ? std::strtoll(given, nullptr, 10) : kCases;
-}
 
 constexpr const char* kReplay =
     "STRIDIO_CASES=1 property --gtest_filter='Access*' with STRIDIO_SEED=";
@@ -84,7 +74,7 @@ void expect_every_cell(const Tally& tally) {
 
 TEST(AccessProperty, EveryWayAgreesWithTheOracle) {
   const std::uint64_t first = seed_of_run();
-  const std::int64_t cases = cases_of_run();
+  const std::int64_t cases = cases_of_run(1000 * kCells, 5000);
   std::printf("seeds %llu and the %lld after it\n", static_cast<unsigned long long>(first),
               static_cast<long long>(cases - 1));
   std::map<CrewOptions, std::vector<std::uint64_t>> by_crew;

@@ -6,20 +6,10 @@
 #include <cerrno>
 
 #include "property/contents.h"
+#include "property/seed.h"
 
 namespace stridio::testing {
 namespace {
-
-std::uint64_t mixed(std::uint64_t z) {  // splitmix64
-  z += 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-bool one_in(Random& random, std::int64_t n) {
-  return random() % static_cast<std::uint64_t>(n) == 0;
-}
 
 // ---- File patterns
 

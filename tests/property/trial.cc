@@ -1,11 +1,8 @@
 #include "property/trial.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 
 #include "property/contents.h"
 #include "property/faulty_calls.h"
@@ -15,33 +12,7 @@ namespace {
 
 constexpr Code kBadArguments = Code::kCount;
 
-void require(bool held, const char* what) {
-  if (held) return;
-  std::perror(what);
-  std::abort();
-}
-
 }  // namespace
-
-// ---- The file
-
-MemoryPath::MemoryPath() : fd_(::memfd_create("stridio-property", MFD_CLOEXEC)) {
-  require(fd_ >= 0, "memfd_create");
-  path_ = "/proc/self/fd/" + std::to_string(fd_);
-}
-MemoryPath::~MemoryPath() { ::close(fd_); }
-
-void MemoryPath::fill(const std::byte* bytes, Bytes length) {
-  require(::ftruncate(fd_, 0) == 0, "ftruncate");
-  require(::pwrite(fd_, bytes, static_cast<std::size_t>(length), 0) == length, "pwrite");
-}
-
-Image MemoryPath::contents() const {
-  Image image(static_cast<std::size_t>(::lseek(fd_, 0, SEEK_END)));
-  require(::pread(fd_, image.data(), image.size(), 0) == static_cast<ssize_t>(image.size()),
-          "pread");
-  return image;
-}
 
 Trial::Trial(Case tried, MemoryPath& path)
     : case_(std::move(tried)), path_(path), ranks_(case_.ranks.size()) {
@@ -49,27 +20,16 @@ Trial::Trial(Case tried, MemoryPath& path)
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const int rank = static_cast<int>(i);
     owners_.add(rank, case_.ranks[i].file);
-    ranks_[i].watch.may_write = [this, rank](const Extent& range) {
-      return may_write(rank, range);
-    };
+    Watch& watch = ranks_[i].watch;
+    watch.may_write = [this, rank](const Extent& range) { return may_write(rank, range); };
+    watch.must_lock = case_.access.lock_writes;
+    watch.yields = case_.direction == Direction::kWrite && ranks_.size() > 1;
   }
-  if (case_.posix) {
-    path_.fill(contents_of(kBefore), case_.length);
-    return;
-  }
-  file_ = make_memory_file();
-  require(open_memory(file_)->write({0, case_.length}, contents_of(kBefore)).has_value(),
-          "filling");
+  if (case_.posix) path_.fill(case_.length);
+  if (!case_.posix) file_ = make_filled_memory(case_.length);
 }
 
-Image Trial::contents() const {
-  if (case_.posix) return path_.contents();
-  const auto storage = open_memory(file_);
-  Image image(static_cast<std::size_t>(*storage->size()));
-  require(storage->read({0, static_cast<Bytes>(image.size())}, image.data()).has_value(),
-          "reading");
-  return image;
-}
+Image Trial::contents() const { return case_.posix ? path_.contents() : contents_of_memory(file_); }
 
 // Nothing outside the requests; where holes may be modified, nothing outside their bounds.
 bool Trial::may_write(int rank, const Extent& range) const {
@@ -88,7 +48,7 @@ std::unique_ptr<Storage> Trial::open(int rank) {
   Watch& watch = ranks_[static_cast<std::size_t>(rank)].watch;
   if (case_.posix) {
     auto storage = open_posix(path_.path(), {.read = true, .write = true}, faulty_calls());
-    require(storage.has_value(), "open");
+    if (!storage) std::abort();
     return wrap_watch(std::move(*storage), watch);
   }
   auto storage = open_memory(file_);
@@ -181,6 +141,9 @@ std::optional<std::string> Trial::wrong_outcomes() const {
     const auto named = [&](const std::string& what) {
       return fmt::format("rank {} {}", rank, what);
     };
+    if (watch.unlocked_write)
+      return named(fmt::format("writes {} bytes at {} without a lock", watch.unlocked_write->length,
+                               watch.unlocked_write->offset));
     if (watch.stray_write)
       return named(fmt::format("writes {} bytes at {}, which nobody asked for",
                                watch.stray_write->length, watch.stray_write->offset));

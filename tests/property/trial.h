@@ -7,28 +7,12 @@
 #include <vector>
 
 #include "property/case.h"
+#include "property/memory_path.h"
 #include "property/oracle.h"
 #include "property/watched_storage.h"
 #include "storage/memory.h"
 
 namespace stridio::testing {
-
-// A file that lives in memory, but is reached by path through the posix storage.
-class MemoryPath {
- public:
-  MemoryPath();
-  ~MemoryPath();
-  MemoryPath(const MemoryPath&) = delete;
-  MemoryPath& operator=(const MemoryPath&) = delete;
-
-  const std::string& path() const { return path_; }
-  void fill(const std::byte* bytes, Bytes length);
-  Image contents() const;
-
- private:
-  int fd_;
-  std::string path_;
-};
 
 class Trial {
  public:

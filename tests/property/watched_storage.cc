@@ -1,7 +1,22 @@
 #include "property/watched_storage.h"
 
+#include <algorithm>
+#include <thread>
+
 namespace stridio::testing {
 namespace {
+
+class WatchedLock final : public RangeLock {
+ public:
+  WatchedLock(std::unique_ptr<RangeLock> lock, Watch& watch, const Extent& range)
+      : lock_(std::move(lock)), watch_(watch), held_(watch.held.insert(watch.held.end(), range)) {}
+  ~WatchedLock() override { watch_.held.erase(held_); }
+
+ private:
+  const std::unique_ptr<RangeLock> lock_;
+  Watch& watch_;
+  const std::list<Extent>::iterator held_;
+};
 
 class WatchedStorage final : public Storage {
  public:
@@ -10,14 +25,13 @@ class WatchedStorage final : public Storage {
 
   Result<Transferred> readv(std::span<const Extent> extents,
                             std::span<const Span> memory) override {
-    return note(storage_->readv(extents, memory));
+    auto moved = note(storage_->readv(extents, memory));
+    if (watch_.yields) std::this_thread::yield();
+    return moved;
   }
   Result<Transferred> writev(std::span<const Extent> extents,
                              std::span<const Span> memory) override {
-    ++watch_.writes;
-    for (const Extent& extent : extents)
-      if (watch_.may_write && !watch_.stray_write && !watch_.may_write(extent))
-        watch_.stray_write = extent;
+    for (const Extent& extent : extents) judge_write(extent);
     return note(storage_->writev(extents, memory));
   }
   Result<Bytes> size() override { return note(storage_->size()); }
@@ -25,16 +39,24 @@ class WatchedStorage final : public Storage {
   Status reserve(Bytes size) override { return note(storage_->reserve(size)); }
   Status sync() override { return note(storage_->sync()); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
-    ++watch_.locks;
-    return note(storage_->lock(range, mode));
+    auto lock = note(storage_->lock(range, mode));
+    if (!lock || mode == LockMode::kShared) return lock;
+    return std::make_unique<WatchedLock>(std::move(*lock), watch_, range);
   }
   Caps caps() const override { return storage_->caps(); }
   const std::string& path() const override { return storage_->path(); }
 
  private:
+  void judge_write(const Extent& extent) {
+    if (watch_.may_write && !watch_.stray_write && !watch_.may_write(extent))
+      watch_.stray_write = extent;
+    const auto holds = [&](const Extent& held) { return intersect(held, extent) == extent; };
+    if (watch_.must_lock && !watch_.unlocked_write &&
+        std::none_of(watch_.held.begin(), watch_.held.end(), holds))
+      watch_.unlocked_write = extent;
+  }
   template <typename T>
   T note(T result) {
-    ++watch_.operations;
     if (!result) ++watch_.failures;
     return result;
   }

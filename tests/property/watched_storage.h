@@ -1,8 +1,9 @@
-// A storage that watches what is asked of it: that no byte is written which must not be, and
-// whether anything failed.
+// A storage that watches what is asked of it: that no byte is written which must not be, none
+// without the lock that it needs, and whether anything failed.
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 
@@ -13,13 +14,14 @@ namespace stridio::testing {
 struct Watch {
   // Whether a write may touch a range; empty: any.
   std::function<bool(const Extent&)> may_write;
+  bool must_lock = false;  // every write within an exclusive lock that this storage holds
+  bool yields = false;     // other threads run between a read and what is made of it
 
   // What was seen.
-  std::optional<Extent> stray_write;  // the first that may_write refused
+  std::optional<Extent> stray_write;     // the first that may_write refused
+  std::optional<Extent> unlocked_write;  // the first without a lock that it needed
   int failures = 0;
-  int operations = 0;
-  int writes = 0;
-  int locks = 0;
+  std::list<Extent> held;  // exclusive locks, now
 };
 
 // Forwards everything unchanged. For one thread at a time; `watch` must outlive it.

@@ -176,6 +176,14 @@ class Insertion(CommandTest):
         lines = self.dry_run(self.mpich, "./a", LD_PRELOAD="libm.so.6", STRIDIO_PRELOAD_EXTRA="/x.so:/y.so")
         self.assertEqual(lines[4], f"{self.values['mpich']}:/x.so:/y.so:libm.so.6")
 
+    def test_programs_in_a_file_that_open_mpi_4_would_not_preload_into(self):
+        old = self.launcher("old/bin/mpirun.openmpi", "mpirun (OpenRTE) 4.1.4\n")
+        new = self.launcher("new/bin/mpirun.openmpi", OPEN_MPI)
+        for prefix in ("old", "new"):
+            self.file(f"{prefix}/lib/libmpi.so.40")
+        self.assertIn("ignores variables set before --app", self.refused(old, "--app", "programs"))
+        self.assertEqual(self.dry_run(new, "--app", "programs")[4:], ["--app", "programs"])
+
     def test_explain(self):
         lines = self.dry_run(self.ompi, "./a", options=["--explain"])
         self.assertEqual(lines[4:], ["-x", "STRIDIO_EXPLAIN=1", "./a"])

@@ -1,0 +1,294 @@
+"""What was measured, and the tables made of it."""
+
+import datetime
+import json
+import math
+import os
+import platform
+import re
+import statistics
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CAP = 30  # a cell that takes longer than so many times the limit counts as this
+PHASES = ("total", "open", "view", "access", "close", "late")
+DIRECTIONS = ("write", "read")
+
+
+@dataclass(frozen=True)
+class Case:
+    mpi: str
+    ranks: int
+    workload: str
+
+
+@dataclass
+class Cell:
+    """All repetitions of one measurement: lists of seconds, by phase."""
+
+    bytes: int = 0
+    times: dict = field(default_factory=lambda: {phase: [] for phase in PHASES})
+    stopped: bool = False  # at the cap
+    error: str = ""
+
+    def add(self, event):
+        self.bytes = event["bytes"]
+        for phase in PHASES:
+            self.times[phase].append(event[phase])
+
+    def median(self, phase="total"):
+        return statistics.median(self.times[phase]) if self.times[phase] else math.nan
+
+
+class Results:
+    def __init__(self):
+        self.cells = {}  # (case, side, method, direction); of the limit and first opens too
+
+    def cell(self, case, side, method, direction):
+        side = "" if method == "limit" else side  # the same on both sides
+        return self.cells.setdefault((case, side, method, direction), Cell())
+
+    def cases(self):
+        return list(dict.fromkeys(case for case, *_ in self.cells))
+
+    def limit(self, case, direction):
+        return self.cell(case, "", "limit", direction).median()
+
+    def seconds(self, case, side, method, direction):
+        """The median, at most the cap; not a number where nothing was measured."""
+        cell = self.cell(case, side, method, direction)
+        limit = self.limit(case, direction)
+        if cell.error:
+            return math.nan
+        if cell.stopped and not cell.times["total"]:
+            return CAP * limit
+        return min(cell.median(), CAP * limit)
+
+    def over_limit(self, case, side, method, direction):
+        return self.seconds(case, side, method, direction) / self.limit(case, direction)
+
+    def ratio(self, case, method, direction):
+        """How many times as long as Stridio stock MPI-IO takes."""
+        stock, ours = (self.seconds(case, side, method, direction) for side in ("stock", "stridio"))
+        return stock / ours
+
+    def geometric_mean(self, cases, method):
+        """Of stock / Stridio, over workloads and directions; and of how many."""
+        ratios = [self.ratio(case, method, way) for case in cases for way in DIRECTIONS]
+        ratios = [ratio for ratio in ratios if not math.isnan(ratio)]
+        return (statistics.geometric_mean(ratios), len(ratios)) if ratios else (math.nan, 0)
+
+    def slower(self, cases):
+        """Where Stridio takes more than 10% and 1 ms longer than it should at most: collectively
+        than the faster of stock collective and independent, else than stock independent."""
+        for case in cases:
+            for way in DIRECTIONS:
+                stock = {
+                    method: self.seconds(case, "stock", method, way)
+                    for method in ("collective", "independent")
+                }
+                for method, bound in (
+                    ("collective", min(stock.values())),
+                    ("independent", stock["independent"]),
+                ):
+                    ours = self.seconds(case, "stridio", method, way)
+                    if ours > 1.1 * bound and ours > bound + 1e-3:
+                        yield case, method, way, ours, bound
+
+    def as_json(self):
+        for (case, side, method, direction), cell in self.cells.items():
+            yield {
+                "mpi": case.mpi,
+                "ranks": case.ranks,
+                "workload": case.workload,
+                "side": side,
+                "method": method,
+                "direction": direction,
+                "bytes": cell.bytes,
+                "stopped": cell.stopped,
+                "error": cell.error,
+                "seconds": cell.times,
+            }
+
+
+# --------------------------------------------------------------------------------------------------
+# Tables
+
+
+def plain(value):
+    """Two digits or more."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:.2f}" if value < 0.995 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def number(value):
+    return f">{CAP}" if value >= CAP else plain(value)
+
+
+def table(lines):
+    """Markdown that reads well as text too. The first column is words, the others are numbers."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    lines = [lines[0], ["-" * width for width in widths], *lines[1:]]
+    for index, line in enumerate(lines):
+        cells = [line[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
+        if index == 1:
+            cells[1:] = [cell[:-1] + ":" for cell in cells[1:]]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def pair(function, *arguments, text=number):
+    return "/".join(text(function(*arguments, direction=way)) for way in DIRECTIONS)
+
+
+def compare(results, cases, methods, sides):
+    """The table of one MPI and one number of ranks; each pair is write/read."""
+    head = ["workload", "MB", "limit, ms"]
+    head += [f"{side} {method}" for side in sides for method in methods]
+    both = len(sides) == 2
+    head += [f"stock / stridio {method}" for method in methods if both]
+    lines = [head]
+    for case in cases:
+        megabytes = results.cell(case, "", "limit", "read").bytes / 1e6
+        line = [case.workload, f"{megabytes:.0f}"]
+        line.append(
+            pair(lambda direction, case=case: results.limit(case, direction) * 1e3, text=plain)
+        )
+        line += [pair(results.over_limit, case, side, m) for side in sides for m in methods]
+        line += [pair(results.ratio, case, m, text=plain) for m in methods if both]
+        lines.append(line)
+    return list(table(lines))
+
+
+def report(results, labels, methods, sides, with_phases):
+    """All tables, as lines of Markdown. `labels`: the MPIs' full names."""
+    lines = []
+    groups = dict.fromkeys((case.ranks, case.mpi) for case in results.cases())
+    for ranks, mpi in sorted(groups):
+        cases = [case for case in results.cases() if (case.ranks, case.mpi) == (ranks, mpi)]
+        lines += [f"**{labels[mpi]}, {ranks} ranks**", ""]
+        lines += [*compare(results, cases, methods, sides), ""]
+        if with_phases:
+            lines += [*phases(results, cases, methods, sides), ""]
+        if len(sides) == 2:
+            means = (f"{plain(results.geometric_mean(cases, m)[0])} {m}" for m in methods)
+            lines += [f"Geometric mean of stock / stridio: {', '.join(means)}.", ""]
+        lines += [first_opens(results, cases, sides), ""]
+    if len(sides) == 2:
+        lines += shortfalls(results, labels)
+    return lines
+
+
+def phases(results, cases, methods, sides):
+    """Where the time goes: medians of the slowest rank's, in ms. Ranks wait for each other in any
+    of them, so that they add up to more than the whole."""
+    lines = [["write/read, ms", *PHASES[:-1]]]
+    for case in cases:
+        for side in sides:
+            for method in methods:
+                cells = [results.cell(case, side, method, way) for way in DIRECTIONS]
+                medians = (
+                    "/".join(plain(cell.median(phase) * 1e3) for cell in cells)
+                    for phase in PHASES[:-1]
+                )
+                lines.append([f"{case.workload} {side} {method}", *medians])
+    return list(table(lines))
+
+
+def first_opens(results, cases, sides):
+    """A process's first file: opened, viewed, written a little and closed."""
+    times = []
+    for side in sides:
+        seconds = [
+            time
+            for case in cases
+            for way in DIRECTIONS
+            for time in results.cell(case, side, "first", way).times["total"]
+        ]
+        times.append(
+            f"{side} {plain(statistics.median(seconds) * 1e3 if seconds else math.nan)} ms"
+        )
+    return f"First file of a process, open to close: {', '.join(times)}."
+
+
+def shortfalls(results, labels):
+    """Where Stridio is slower than it must not be, and what failed."""
+    lines = [
+        f"- {labels[case.mpi]}, {case.ranks} ranks, {case.workload} {method} {way}: "
+        f"{ours * 1e3:.1f} ms, stock {bound * 1e3:.1f} ms"
+        for case, method, way, ours, bound in results.slower(results.cases())
+    ]
+    head = (
+        "Slower than stock MPI-IO by more than 10% and 1 ms (collective: than its faster method):"
+    )
+    return [head, "", *(lines or ["- nowhere"])]
+
+
+def failures(results):
+    return [
+        f"{case.mpi}, {case.ranks} ranks, {case.workload} {side} {method} {way}: {cell.error}"
+        for (case, side, method, way), cell in results.cells.items()
+        if cell.error
+    ]
+
+
+# --------------------------------------------------------------------------------------------------
+# The machine
+
+
+def first_match(file, pattern):
+    found = re.search(pattern, Path(file).read_text(), re.MULTILINE)
+    return found[1].strip() if found else "unknown"
+
+
+def file_system(folder):
+    """The type of the file system that holds a folder."""
+    mounts = (line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines())
+    holding = [(len(point), kind) for point, kind in mounts if folder.is_relative_to(point)]
+    return max(holding)[1] if holding else "unknown"
+
+
+def git(*words):
+    done = subprocess.run(
+        ["git", *words], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def machine(folder, labels):
+    memory = int(first_match("/proc/meminfo", r"^MemTotal:\s*(\d+)")) / 2**20
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "cpu": first_match("/proc/cpuinfo", r"^model name\s*:(.*)"),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory, 1),
+        "system": first_match("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)'),
+        "kernel": platform.release().partition("-")[0],
+        "compiler": subprocess.run(
+            ["cc", "--version"], capture_output=True, text=True
+        ).stdout.partition("\n")[0],
+        "mpis": labels,
+        "file_system": file_system(folder),
+        "commit": git("describe", "--always", "--dirty", "--exclude", "*"),
+    }
+
+
+def machine_text(facts):
+    return (
+        f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']:.0f} GiB; "
+        f"{facts['system']}, Linux {facts['kernel']}; {', '.join(facts['mpis'].values())}; "
+        f"files on {facts['file_system']}; commit {facts['commit']}; {facts['date']}"
+    )
+
+
+def save_json(path, facts, options, workloads, results):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "machine": facts,
+        "options": options,
+        "workloads": workloads,
+        "cells": list(results.as_json()),
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n")

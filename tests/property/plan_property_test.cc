@@ -1,0 +1,210 @@
+// Laws of the planner: what is chosen is allowed and cheapest, the same for the same input; the
+// file domains of a collective plan are a partition of what is requested, in parts of about equal
+// bytes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "plan/collective_plan.h"
+#include "property/seed.h"
+
+namespace stridio::testing {
+namespace {
+
+// Calls body(seed) for each case of the run, with the seed in the trace of what fails.
+template <typename Body>
+void for_each_seed(std::int64_t in_release, Body body) {
+  const std::uint64_t first = seed_of_run();
+  const std::int64_t cases = std::min(in_release, cases_of_run(in_release, in_release / 10));
+  for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(cases); ++seed) {
+    SCOPED_TRACE(fmt::format("STRIDIO_CASES=1 STRIDIO_SEED={}", seed));
+    body(seed);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+struct CollectiveCase {
+  std::vector<Pattern> files;
+  std::vector<RankShape> shapes;
+  Topology topology;
+  Caps caps;
+  CollectiveRules rules;
+  Profile profile;
+
+  CollectivePlan plan() const {
+    return plan_collective(Direction::kWrite, shapes, topology, caps, profile, rules);
+  }
+  Bytes bytes_in(const Extent& range) const {
+    Bytes bytes = 0;
+    for (const Pattern& file : files) bytes += file.clip(range).size();
+    return bytes;
+  }
+};
+
+CollectiveCase draw_case(std::uint64_t seed) {
+  Random random(mixed(seed));
+  CollectiveCase drawn;
+  const auto ranks = static_cast<int>(pick(random, 1, 40));
+  const int ranks_per_node = static_cast<int>(pick(random, 1, ranks));
+  const Bytes span = Bytes{1} << pick(random, 5, 34);
+  const bool same_shape = one_in(random, 2);
+  const auto first_shape = static_cast<Shape>(pick(random, 0, 5));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Shape shape = same_shape ? first_shape : static_cast<Shape>(pick(random, 0, 5));
+    Pattern file = one_in(random, 5) ? Pattern() : random_ascending(random, shape, span);
+    if (one_in(random, 3)) file = file.shifted(pick(random, 0, span));
+    drawn.shapes.push_back(rank_shape(file, Pattern::run(0, file.size()), 1e-3, 4));
+    drawn.files.push_back(std::move(file));
+    drawn.topology.node_of.push_back(rank / ranks_per_node);
+  }
+  drawn.topology.nodes = (ranks - 1) / ranks_per_node + 1;
+  drawn.caps.alignment = one_in(random, 2) ? 1 : Bytes{1} << pick(random, 0, 20);
+  drawn.rules.aggregators = static_cast<int>(pick(random, 0, ranks + 2));
+  drawn.rules.window = pick(random, 1, span);
+  drawn.rules.force = one_in(random, 4) ? "" : "two_phase";
+  return drawn;
+}
+
+// Every byte of every request in exactly one domain, and an aggregator for one domain only.
+void expect_partition(const CollectiveCase& drawn, const CollectivePlan& plan) {
+  std::set<int> aggregators;
+  Offset end = 0;
+  Bytes bytes = 0, total = 0;
+  for (const FileDomain& domain : plan.domains) {
+    EXPECT_GT(domain.range.length, 0);
+    EXPECT_GE(domain.range.offset, end);
+    end = domain.range.end();
+    EXPECT_TRUE(aggregators.insert(domain.aggregator).second) << domain.aggregator;
+    EXPECT_GE(domain.aggregator, 0);
+    EXPECT_LT(domain.aggregator, static_cast<int>(drawn.files.size()));
+    bytes += drawn.bytes_in(domain.range);
+  }
+  for (const Pattern& file : drawn.files) total += file.size();
+  EXPECT_EQ(bytes, total);
+  EXPECT_GT(plan.window, 0);
+  EXPECT_LE(plan.window, drawn.rules.window);
+}
+
+// Equal up to what the planner knows of the density: sixteenths of each rank's request, and the
+// alignment.
+void expect_equal_parts(const CollectiveCase& drawn, const CollectivePlan& plan) {
+  Bytes total = 0, unit = 0, most = 0;
+  const Bytes alignment = std::max<Bytes>(4096, drawn.caps.alignment);
+  for (const Pattern& file : drawn.files) {
+    total += file.size();
+    unit += std::min(alignment, file.size());
+  }
+  for (const FileDomain& domain : plan.domains) most = std::max(most, drawn.bytes_in(domain.range));
+  const auto parts = static_cast<Bytes>(
+      drawn.rules.aggregators > 0
+          ? std::min(drawn.rules.aggregators, static_cast<int>(drawn.files.size()))
+          : static_cast<int>(plan.domains.size()));
+  EXPECT_LE(most,
+            total / parts + total / 8 + 2 * unit + 16 * static_cast<Bytes>(drawn.files.size()))
+      << "of " << total << " in " << parts << " parts";
+}
+
+TEST(PlanProperty, FileDomainsPartitionTheRequests) {
+  std::int64_t with_several = 0;
+  for_each_seed(5000, [&](std::uint64_t seed) {
+    const CollectiveCase drawn = draw_case(seed);
+    const CollectivePlan plan = drawn.plan();
+    const auto asks = [](const Pattern& file) { return !file.empty(); };
+    const bool anything = std::any_of(drawn.files.begin(), drawn.files.end(), asks);
+    if (!drawn.rules.force.empty()) {
+      EXPECT_EQ(plan.strategy, anything ? Strategy::kTwoPhase : Strategy::kNothing);
+    }
+    if (plan.strategy != Strategy::kTwoPhase) {
+      EXPECT_TRUE(plan.domains.empty());
+      return;
+    }
+    expect_partition(drawn, plan);
+    expect_equal_parts(drawn, plan);
+    with_several += plan.domains.size() > 1;
+  });
+  if (!std::getenv("STRIDIO_CASES")) {
+    EXPECT_GT(with_several, 100);
+  }
+}
+
+// Ranks plan by themselves, so a plan must follow from its input alone.
+TEST(PlanProperty, EqualInputGivesEqualPlans) {
+  for_each_seed(1000, [](std::uint64_t seed) {
+    const CollectivePlan one = draw_case(seed).plan(), other = draw_case(seed).plan();
+    EXPECT_EQ(one.explain(), other.explain());
+    ASSERT_EQ(one.domains.size(), other.domains.size());
+    for (std::size_t i = 0; i < one.domains.size(); ++i) {
+      EXPECT_EQ(one.domains[i].aggregator, other.domains[i].aggregator);
+      EXPECT_EQ(one.domains[i].range, other.domains[i].range);
+    }
+    EXPECT_EQ(one.window, other.window);
+    EXPECT_EQ(one.largest_gap, other.largest_gap);
+  });
+}
+
+// ---- One process
+
+struct AccessCase {
+  RequestShape shape;
+  Caps caps;
+  Profile profile;
+  AccessRules rules;
+};
+
+AccessCase draw_access_case(std::uint64_t seed) {
+  Random random(mixed(seed));
+  const Pattern file = one_in(random, 4)
+                           ? random_pattern(random, 4000)
+                           : random_ascending(random, static_cast<Shape>(pick(random, 0, 5)),
+                                              Bytes{1} << pick(random, 3, 30));
+  AccessCase drawn;
+  drawn.shape = shape_of(one_in(random, 2) ? Direction::kRead : Direction::kWrite, file,
+                         random_memory(random, std::min<Bytes>(file.size(), 1000)));
+  if (one_in(random, 4)) drawn.caps = {.native_list = true, .largest_list = pick(random, 1, 256)};
+  drawn.rules.may_modify_holes = one_in(random, 2);
+  drawn.rules.lock_writes = one_in(random, 2);
+  drawn.rules.sieve_reads = !one_in(random, 4);
+  drawn.rules.prefer_sieve = one_in(random, 4);
+  const char* methods[] = {"", "", "direct", "list", "sieve", "no such method"};
+  drawn.rules.force = methods[random() % std::size(methods)];
+  return drawn;
+}
+
+void expect_allowed(const AccessCase& drawn, const AccessPlan& plan) {
+  const bool writes = drawn.shape.direction == Direction::kWrite;
+  if (plan.method == Method::kSieve) {
+    EXPECT_TRUE(drawn.shape.ascending);
+    EXPECT_TRUE(writes ? drawn.rules.may_modify_holes : drawn.rules.sieve_reads);
+  }
+  EXPECT_EQ(plan.locked, writes && drawn.rules.lock_writes);
+  EXPECT_EQ(plan.method == Method::kDirect, drawn.shape.file_ranges == 1);
+  EXPECT_GT(plan.window, 0);
+}
+
+TEST(PlanProperty, TheChoiceIsAllowedAndTheCheapest) {
+  for_each_seed(20000, [](std::uint64_t seed) {
+    const AccessCase drawn = draw_access_case(seed);
+    const AccessPlan plan = plan_access(drawn.shape, drawn.caps, drawn.profile, drawn.rules);
+    if (drawn.shape.size == 0) {
+      EXPECT_EQ(plan.method, Method::kNothing);
+      return;
+    }
+    expect_allowed(drawn, plan);
+    bool forced = false;
+    for (const Candidate& each : plan.considered)
+      forced = forced || (each.possible && drawn.rules.force == name_of(each.method));
+    if (forced) {
+      EXPECT_EQ(drawn.rules.force, name_of(plan.method));
+      return;
+    }
+    for (const Candidate& each : plan.considered)
+      if (each.possible && !drawn.rules.prefer_sieve) {
+        EXPECT_LE(plan.seconds, each.seconds) << plan.explain();
+      }
+  });
+}
+
+}  // namespace
+}  // namespace stridio::testing
