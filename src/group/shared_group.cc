@@ -236,6 +236,7 @@ class SharedGroup final : public Group {
   Status exchange(std::span<const Message> sends, std::span<const Message> receives) override;
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes length) override;
+  bool runs_anywhere() const override { return true; }
   SharedMemory persistent() override { return {board_.persistent(), kPersistentBytes}; }
 
  private:

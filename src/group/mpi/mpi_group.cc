@@ -31,6 +31,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/worker.h"
 #include "group/mpi/message_group.h"
 #include "group/shared_group.h"
 
@@ -124,7 +125,9 @@ class HostDriver {
   HostDriver(const HostDriver&) = delete;
   HostDriver& operator=(const HostDriver&) = delete;
 
+  // From a worker the host is not ours to call: the program drives it when it waits for its request.
   void drive() {
+    if (on_worker_thread()) return;
     int done = 0;
     if (never_ != MPI_REQUEST_NULL) PMPI_Test(&never_, &done, MPI_STATUS_IGNORE);
   }
