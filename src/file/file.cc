@@ -58,7 +58,7 @@ Status FileImpl::sync() { return agree(*parts_.group, parts_.storage->sync()); }
 Status FileImpl::close() {
   Status mine;
   {
-    const Stopwatch watch(parts_.report->times().open);
+    const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
     RETURN_IF_ERROR(agree(*parts_.group, {}));  // nobody uses the pointer any more
     mine = shared_.pointer->reset(0);
     shared_ = {};

@@ -109,7 +109,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
   FileParts parts{.group = group, .storage = nullptr, .report = std::move(report), .mode = mode,
                   .hints = {}, .path = {}, .report_directory = {}, .explain = false};
   {
-    const Stopwatch watch(parts.report->times().open);
+    const Stopwatch watch(parts.report->times().open), all(parts.report->times().total);
     RETURN_IF_ERROR(same_mode(*group, mode));
     ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, {}, given));
     const auto path = path_of(name);
