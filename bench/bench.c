@@ -47,6 +47,7 @@ struct cell {
 
 static void fail(const char* what, const char* why) {
   fprintf(stderr, "bench: %s: %s\n", what, why);
+  usleep(100000); /* a launcher that is told to end all may lose what it has not yet forwarded */
   MPI_Abort(MPI_COMM_WORLD, 1);
   abort();
 }
@@ -306,6 +307,7 @@ static void prepare_memory(struct run* run) {
 
 static void plan_run(struct run* run, int writing) {
   const struct options* options = run->options;
+  const int64_t bytes_of_limit = run->all_bytes;
   run->share.workload = options->workload;
   run->share.size = options->size;
   run->share.extra = options->extra;
@@ -318,6 +320,7 @@ static void plan_run(struct run* run, int writing) {
   MPI_Allreduce(&run->bytes, &run->all_bytes, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   MPI_Exscan(&run->bytes, &run->bytes_before, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   if (run->share.rank == 0) run->bytes_before = 0;
+  if (run->all_bytes != bytes_of_limit) run->limit_is_right = 0; /* tile reads more than it writes */
   run->memory = allocate(run->share.memory_bytes);
   run->packed = allocate(run->bytes);
   run->expected = options->verify ? allocate(run->share.memory_bytes) : NULL;

@@ -177,11 +177,13 @@ static void plan_contiguous(struct share* share) {
   share->memory_bytes = end - start;
 }
 
+/* Without a view. */
 static void access_contiguous(const struct share* share, int index, struct access* access) {
   (void)index;
   set_packed_memory(share, MPI_BYTE, access);
   MPI_Type_dup(MPI_BYTE, &access->filetype);
-  access->displacement = share->box->file_start[0];
+  access->sets_view = 0;
+  access->offset = share->box->file_start[0];
 }
 
 /* --------------------------------------------------------------- cyclic: one dimension dealt ---

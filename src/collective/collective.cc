@@ -24,11 +24,12 @@ Result<std::vector<Entry>> exchange_entries(Group& group, const Entry& mine, Tim
 }
 
 // In atomic mode under a lock from the first to the last byte, which is given back before anybody is waited for.
-Result<Transferred> execute_alone(Storage& storage, const CollectiveRequest& request, const AccessPlan& plan,
+Result<Transferred> execute_alone(Storage& storage, const CollectiveRequest& request, AccessPlan plan,
                                   Times& times) {
   std::unique_ptr<RangeLock> lock;
   if (request.hold && !request.file.empty()) {
     ASSIGN_OR_RETURN(lock, request.hold());
+    plan.locked = false;  // within that one
   }
   return execute(plan, storage, request.direction, request.file, request.memory, times);
 }

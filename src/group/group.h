@@ -47,9 +47,10 @@ class Group {
   virtual Status exchange(std::span<const Message> sends, std::span<const Message> receives) = 0;
   virtual Status barrier() = 0;
 
-  // A segment of at least `length` bytes that all ranks map, or an empty one where the group is not on one node
-  // or memory cannot be had on every rank (the same answer on all ranks). The group owns it; it stays valid,
-  // and keeps its bytes' place, until the next call with a larger length.
+  // A segment of at least `length` bytes (the same on all ranks) that all ranks map, or an empty one where the
+  // group is not on one node or memory cannot be had on every rank (the same answer on all ranks; a length that
+  // was refused once is refused from then on). Zeroed when made. The group owns it; it stays valid, and keeps
+  // its bytes' place, until the next call with a larger length. A call that needs no new one does not wait.
   virtual Result<SharedMemory> shared(Bytes length) = 0;
 
   // kPersistentBytes that all ranks map for as long as the group lives, at one place, zeroed when the group was made;

@@ -99,3 +99,22 @@ class BuiltLibraries(CommandTest):
             self.assertTrue(mpi["works"], mpi)
         self.assertEqual({f["subject"] for f in document["machine"]},
                          {"shared memory", "file locks", "open files", "file size", "cores"})
+
+    def test_report(self):
+        path = self.folder / "data"
+        for title, (launcher, family) in LAUNCHERS.items():
+            with self.subTest(title):
+                if not os.path.exists(launcher):
+                    self.skipTest(f"{launcher} is not installed")
+                probe = COMMAND.with_name(f"stridio-probe-{family}")
+                done = self.run_stridio("run", "--report", "report.json", "--", launcher, "-n", "2", probe,
+                                        path, stridio=COMMAND)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                document = json.loads((self.folder / "report.json").read_text())
+                self.assertEqual((document["mpi"], document["unreadable_records"]), (family, []))
+                (file,) = document["files"]
+                self.assertEqual((file["file"], file["ranks"], file["ranks_reporting"]), (str(path), 2, 2))
+                self.assertEqual(file["calls"], {"read": 0, "read_all": 2, "write": 0, "write_all": 2})
+                self.assertEqual(file["bytes"], {"read": 8000, "written": 8000})
+                self.assertGreater(file["storage"]["write_requests"], 0)
+                self.assertTrue(file["methods"])

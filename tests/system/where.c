@@ -1,5 +1,5 @@
-// A rank: prints one JSON line with its LD_PRELOAD, and for itself and its ancestors the name and whether a
-// libstridio is mapped. One write, so that the lines of ranks do not mix.
+// A rank: prints one JSON line with its LD_PRELOAD, and for itself and its ancestors the name and
+// whether a libstridio is mapped. One write, so that the lines of ranks do not mix.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static int describe(int pid, char* text, size_t size) {
   if (!stat) return 0;
   if (fscanf(stat, "%*d (%63[^)]) %*c %d", name, &parent) != 2) parent = 0;
   fclose(stat);
-  snprintf(text, size, "{\"name\":\"%s\",\"preloaded\":%s}", name, maps_stridio(pid) ? "true" : "false");
+  snprintf(text, size, "{\"name\":\"%s\",\"preloaded\":%s}", name,
+           maps_stridio(pid) ? "true" : "false");
   return parent;
 }
 
