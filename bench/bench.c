@@ -320,7 +320,8 @@ static void plan_run(struct run* run, int writing) {
   MPI_Allreduce(&run->bytes, &run->all_bytes, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   MPI_Exscan(&run->bytes, &run->bytes_before, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   if (run->share.rank == 0) run->bytes_before = 0;
-  if (run->all_bytes != bytes_of_limit) run->limit_is_right = 0; /* tile reads more than it writes */
+  if (run->all_bytes != bytes_of_limit)
+    run->limit_is_right = 0; /* tile reads more than it writes */
   run->memory = allocate(run->share.memory_bytes);
   run->packed = allocate(run->bytes);
   run->expected = options->verify ? allocate(run->share.memory_bytes) : NULL;

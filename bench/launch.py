@@ -192,10 +192,13 @@ class Program:
 
 
 def end(process):
-    """Lets the launcher end its ranks, then kills what is left: they may run in other groups."""
+    """Lets the launcher end its ranks, then kills what is left: they may run in other groups. An MPI
+    that is killed leaves its shared memory behind."""
     with contextlib.ExitStack() as stack:
         handles = []
-        for pid in descendants(process.pid):
+        pids = descendants(process.pid)
+        shared = {path for pid in pids for path in shared_memory(pid)}
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 handles.append(os.pidfd_open(pid))
                 stack.callback(os.close, handles[-1])
@@ -207,6 +210,17 @@ def end(process):
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         process.wait()
+    for path in shared:
+        path.unlink(missing_ok=True)
+
+
+def shared_memory(pid):
+    """The files in /dev/shm that a process maps."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            path = line[line.find("/") :]
+            if path.startswith("/dev/shm/") and not path.endswith(" (deleted)"):
+                yield Path(path)
 
 
 def descendants(pid):

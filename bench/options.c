@@ -13,7 +13,7 @@ static const char usage[] =
     "  --workload NAME      one of the workloads below\n"
     "  --path FILE          made anew for each write; FILE.limit and FILE.first are made too\n"
     "  --size N --extra N   the workload's parameters\n"
-    "  --methods LIST       of limit, collective, independent, pieces (all but pieces)\n"
+    "  --methods LIST       of limit, collective, independent, pieces (the first three)\n"
     "                       limit: the same bytes of each rank in one piece by pwrite or pread\n"
     "                       pieces: one call a piece\n"
     "  --directions LIST    of write, read (both)\n"
@@ -77,8 +77,8 @@ static int parse_list(char* list, const char* const* names, int name_count, int*
 }
 
 static void parse_methods(char* list, struct options* options) {
-  int indices[METHODS];
-  options->method_count = parse_list(list, method_names, METHODS, indices, METHODS);
+  int indices[MAX_METHODS];
+  options->method_count = parse_list(list, method_names, METHODS, indices, MAX_METHODS);
   for (int i = 0; i < options->method_count; ++i) options->methods[i] = (enum method)indices[i];
 }
 

@@ -4,6 +4,7 @@
 
 #include "workload.h"
 
+enum { MAX_METHODS = 16 };
 enum method { LIMIT, COLLECTIVE, INDEPENDENT, PIECES, METHODS };
 extern const char* const method_names[METHODS];
 
@@ -12,7 +13,7 @@ struct options {
   long size, extra;
   uint64_t seed;
   const char* path;
-  enum method methods[METHODS];
+  enum method methods[MAX_METHODS];
   int method_count;
   int directions[2]; /* 1: write */
   int direction_count;

@@ -46,14 +46,17 @@ class Results:
         self.cells = {}  # (case, side, method, direction); of the limit and first opens too
 
     def cell(self, case, side, method, direction):
-        side = "" if method == "limit" else side  # the same on both sides
+        side = "" if method in ("limit", "first limit") else side  # the same on both sides
         return self.cells.setdefault((case, side, method, direction), Cell())
 
     def cases(self):
         return list(dict.fromkeys(case for case, *_ in self.cells))
 
     def limit(self, case, direction):
-        return self.cell(case, "", "limit", direction).median()
+        """The first of a process warms up, and counts only where there is no other."""
+        measured = self.cell(case, "", "limit", direction).median()
+        first = self.cell(case, "", "first limit", direction).median()
+        return first if math.isnan(measured) else measured
 
     def seconds(self, case, side, method, direction):
         """The median, at most the cap; not a number where nothing was measured."""
@@ -151,7 +154,7 @@ def compare(results, cases, methods, sides):
     head += [f"stock / stridio {method}" for method in methods if both]
     lines = [head]
     for case in cases:
-        megabytes = results.cell(case, "", "limit", "read").bytes / 1e6
+        megabytes = results.cell(case, "", "first limit", "read").bytes / 1e6
         line = [case.workload, f"{megabytes:.0f}"]
         line.append(
             pair(lambda direction, case=case: results.limit(case, direction) * 1e3, text=plain)

@@ -121,7 +121,7 @@ class Bench:
 
     # ---------------------------------------------------------------------------------- measure ---
 
-    def measure(self, case, side):
+    def measure(self, case, side, backwards):
         """One repetition of all methods in both directions. After a cell that had to be stopped,
         the others go on in a new process."""
         pending = [
@@ -131,20 +131,22 @@ class Bench:
             if self.is_worth_it(case, side, method, direction)
         ]
         while pending:
-            pending = self.measure_some(case, side, pending)
+            pending = self.measure_some(case, side, pending, backwards)
 
     def is_worth_it(self, case, side, method, direction):
         cell = self.results.cell(case, side, method, direction)
         limit = self.results.limit(case, direction)
         return not (cell.stopped or cell.error or cell.median() > HOPELESS * limit)
 
-    def measure_some(self, case, side, pending):
-        """Returns what is still to be measured: less than before."""
+    def measure_some(self, case, side, pending, backwards):
+        """Returns what is still to be measured: less than before. Limits stand at both ends, so
+        that other cells are no warmer; the first is the warm-up of its direction."""
         methods = {way: [m for d, m in pending if d == way] for way in DIRECTIONS}
         directions = [way for way in DIRECTIONS if methods[way]]
         directions = [way for way in directions if methods[way] == methods[directions[0]]]
         left = [(way, method) for way, method in pending if way not in directions]
-        order = ["limit", *methods[directions[0]]]
+        order = [*methods[directions[0]], "limit"]
+        order = ["limit", *order[:: -1 if backwards else 1]]
         todo = [(way, method) for way in directions for method in order]
         with self.program(case, side, order, directions) as program:
             done = self.follow(program, case, side)
@@ -158,9 +160,11 @@ class Bench:
             while event := program.event(time.monotonic() + self.patience(now, limits)):
                 now = (event["direction"], event["method"])
                 if event["event"] == "cell":
-                    self.results.cell(case, side, now[1], now[0]).add(event)
+                    is_first = now[1] == "limit" and now[0] not in limits
+                    name = "first limit" if is_first else now[1]
+                    self.results.cell(case, side, name, now[0]).add(event)
                     done.append(now)
-                    if now[1] == "limit":
+                    if is_first:
                         limits[now[0]] = event["total"]
             status = program.finish()
             if status != 0:
@@ -200,11 +204,12 @@ class Bench:
         runs, began = 0, time.monotonic()
         for repetition in range(self.arguments.repetitions):
             for case in self.cases():
-                for side in self.arguments.sides[:: -1 if repetition % 2 else 1]:
+                backwards = repetition % 2 == 1
+                for side in self.arguments.sides[:: -1 if backwards else 1]:
                     if runs and self.is_over((time.monotonic() - began) / runs):
                         self.say("the time is over: not all repetitions were made")
                         return
-                    self.measure(case, side)
+                    self.measure(case, side, backwards)
                     runs += 1
                 self.say(f"{repetition + 1} of {self.arguments.repetitions}: {self.brief(case)}")
 
