@@ -119,6 +119,7 @@ static void never_called_x(MPI_Comm, int, void*) {}
 
 int create_errhandler_x(FileFunctionX function, Destructor destructor, void* extra_state,
                         MPI_Errhandler* errhandler) {
+  if (host_create_errhandler_x == nullptr) return MPI_ERR_UNSUPPORTED_OPERATION;
   const int code = host_create_errhandler_x(never_called_x, destructor, extra_state, errhandler);
   if (code == MPI_SUCCESS)
     record_handler(*errhandler,
