@@ -125,7 +125,8 @@ class HostDriver {
   HostDriver(const HostDriver&) = delete;
   HostDriver& operator=(const HostDriver&) = delete;
 
-  // From a worker the host is not ours to call: the program drives it when it waits for its request.
+  // From a worker the host is not ours to call: the program drives it when it waits for its
+  // request.
   void drive() {
     if (on_worker_thread()) return;
     int done = 0;
