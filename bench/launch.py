@@ -106,7 +106,7 @@ class Launcher:
     def check(self, mpis):
         needed = [self.build / f"lib/libstridio-{mpi.kind}.so" for mpi in mpis]
         needed += [] if self.by_hand else [self.build / "bin/stridio"]
-        missing = [str(file.relative_to(ROOT)) for file in needed if not file.exists()]
+        missing = [str(file).removeprefix(f"{ROOT}/") for file in needed if not file.exists()]
         if missing:
             raise BenchError(f"missing: {', '.join(missing)}   get it by: make build")
 
@@ -192,8 +192,8 @@ class Program:
 
 
 def end(process):
-    """Lets the launcher end its ranks, then kills what is left: they may run in other groups. An MPI
-    that is killed leaves its shared memory behind."""
+    """Lets the launcher end its ranks, then kills what is left: they may run in other groups. An
+    MPI that is killed leaves its shared memory behind."""
     with contextlib.ExitStack() as stack:
         handles = []
         pids = descendants(process.pid)

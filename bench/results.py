@@ -40,6 +40,12 @@ class Cell:
     def median(self, phase="total"):
         return statistics.median(self.times[phase]) if self.times[phase] else math.nan
 
+    def median_for(self, all_bytes):
+        """Of the whole time, as if all bytes had been moved: `pieces` moves a part only."""
+        if not self.bytes or self.bytes >= all_bytes:
+            return self.median()
+        return self.median() + self.median("access") * (all_bytes / self.bytes - 1)
+
 
 class Results:
     def __init__(self):
@@ -58,6 +64,9 @@ class Results:
         first = self.cell(case, "", "first limit", direction).median()
         return first if math.isnan(measured) else measured
 
+    def bytes(self, case, direction):
+        return self.cell(case, "", "first limit", direction).bytes
+
     def seconds(self, case, side, method, direction):
         """The median, at most the cap; not a number where nothing was measured."""
         cell = self.cell(case, side, method, direction)
@@ -66,7 +75,7 @@ class Results:
             return math.nan
         if cell.stopped and not cell.times["total"]:
             return CAP * limit
-        return min(cell.median(), CAP * limit)
+        return min(cell.median_for(self.bytes(case, direction)), CAP * limit)
 
     def over_limit(self, case, side, method, direction):
         return self.seconds(case, side, method, direction) / self.limit(case, direction)
@@ -154,7 +163,7 @@ def compare(results, cases, methods, sides):
     head += [f"stock / stridio {method}" for method in methods if both]
     lines = [head]
     for case in cases:
-        megabytes = results.cell(case, "", "first limit", "read").bytes / 1e6
+        megabytes = results.bytes(case, "read") / 1e6
         line = [case.workload, f"{megabytes:.0f}"]
         line.append(
             pair(lambda direction, case=case: results.limit(case, direction) * 1e3, text=plain)

@@ -53,6 +53,8 @@ class Bench:
         print(f"{time.monotonic() - self.start:6.1f} s  {text}", flush=True)
 
     def prepare(self):
+        if self.arguments.docs:
+            split_document(self.arguments.docs)
         if "stridio" in self.arguments.sides:
             self.launcher.check(self.mpis)
         for mpi in self.mpis:
@@ -134,6 +136,8 @@ class Bench:
             pending = self.measure_some(case, side, pending, backwards)
 
     def is_worth_it(self, case, side, method, direction):
+        if self.results.cell(case, side, "first", "write").error:
+            return False
         cell = self.results.cell(case, side, method, direction)
         limit = self.results.limit(case, direction)
         return not (cell.stopped or cell.error or cell.median() > HOPELESS * limit)
@@ -151,7 +155,8 @@ class Bench:
         with self.program(case, side, order, directions) as program:
             done = self.follow(program, case, side)
         undone = [cell for cell in todo if cell not in done and cell[1] != "limit"]
-        return undone[1:] + left  # the first undone one failed, or was stopped
+        failed = self.results.cell(case, side, "first", "write").error
+        return [] if failed else undone[1:] + left  # the first undone one failed, or was stopped
 
     def follow(self, program, case, side):
         """Records what a program measures; returns the cells that it completed."""
@@ -170,9 +175,10 @@ class Bench:
             if status != 0:
                 self.fail(program.explain(status), case, side, now)
         except Overtime:
-            if now is None or now[1] in ("limit", "first"):
-                raise BenchError(f"no sign of life: {' '.join(program.command)}") from None
-            self.results.cell(case, side, now[1], now[0]).stopped = True
+            if self.is_before_methods(now):
+                self.fail(f"no sign of life: {' '.join(program.command)}", case, side, now)
+            else:
+                self.results.cell(case, side, now[1], now[0]).stopped = True
         return done
 
     @staticmethod
@@ -181,10 +187,14 @@ class Bench:
             return START_SECONDS
         return CAP * limits[now[0]] + SLACK_SECONDS
 
+    @staticmethod
+    def is_before_methods(now):
+        return now is None or now[1] in ("limit", "first")
+
     def fail(self, text, case, side, now):
-        if now is None or now[1] in ("limit", "first"):
-            raise BenchError(text)
-        self.results.cell(case, side, now[1], now[0]).error = text
+        """Where no method is to blame, nothing more is measured on this side of the case."""
+        direction, method = ("write", "first") if self.is_before_methods(now) else now
+        self.results.cell(case, side, method, direction).error = text
 
     # -------------------------------------------------------------------------------------- all ---
 
@@ -222,15 +232,19 @@ class Bench:
         return f"{case.mpi}, {case.ranks} ranks, {case.workload}: {', '.join(parts)}"
 
 
-def replace_tables(path, lines):
-    """Between the two marks of a document."""
+def split_document(path):
+    """What stands before and after the tables, with their marks."""
     begin, end = "<!-- tables -->", "<!-- end of tables -->"
-    text = path.read_text()
-    head, found, rest = text.partition(begin)
+    head, found, rest = path.read_text().partition(begin)
     _, closed, tail = rest.partition(end)
     if not (found and closed):
         raise BenchError(f"{path} has no {begin} and {end}")
-    path.write_text("\n".join((head + begin, "", *lines, "", end)) + tail)
+    return head + begin, end + tail
+
+
+def replace_tables(path, lines):
+    head, tail = split_document(path)
+    path.write_text("\n".join((head, "", *lines, "", tail)))
 
 
 @contextlib.contextmanager
@@ -317,9 +331,10 @@ def summarize(bench, arguments):
         name: getattr(arguments, name) for name in ("repetitions", "seed", "hint", "ranks", "size")
     }
     save_json(arguments.json, facts, options, bench.workloads, bench.results)
+    hints = f"; hints: {', '.join(arguments.hint)}" if arguments.hint else ""
     lines = [
         "Time over the limit, write/read: medians of up to "
-        f"{arguments.repetitions} repetitions, seed {arguments.seed}.",
+        f"{arguments.repetitions} repetitions, seed {arguments.seed}{hints}.",
         "",
         f"{machine_text(facts)}.",
         "",
