@@ -26,7 +26,7 @@ struct Tally {
 // The cases of one crew.
 class Cases final : public Series {
  public:
-  Cases(std::vector<std::uint64_t> seeds, MemoryPath& path, Tally& tally, Watchdog& watchdog)
+  Cases(std::vector<std::uint64_t> seeds, ScratchFile& path, Tally& tally, Watchdog& watchdog)
       : seeds_(std::move(seeds)), path_(path), tally_(tally), watchdog_(watchdog) {}
 
   bool prepare() override {
@@ -52,7 +52,7 @@ class Cases final : public Series {
   }
 
   const std::vector<std::uint64_t> seeds_;
-  MemoryPath& path_;
+  ScratchFile& path_;
   Tally& tally_;
   Watchdog& watchdog_;
   std::size_t next_ = 0;
@@ -82,7 +82,7 @@ TEST(AccessProperty, EveryWayAgreesWithTheOracle) {
     by_crew[crew_of(first + static_cast<std::uint64_t>(i))].push_back(
         first + static_cast<std::uint64_t>(i));
   Tally tally;
-  MemoryPath path;
+  ScratchFile path;
   Watchdog watchdog(kReplay);
   for (auto& [crew, seeds] : by_crew) {
     Cases series(std::move(seeds), path, tally, watchdog);

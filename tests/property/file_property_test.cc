@@ -10,6 +10,7 @@
 #include "property/file_step.h"
 #include "property/seed.h"
 #include "property/watchdog.h"
+#include "storage/testing/temp_directory.h"
 
 namespace stridio::testing {
 namespace {
@@ -20,7 +21,7 @@ constexpr const char* kReplay =
 // One open file, from open to close.
 class FileTrial {
  public:
-  FileTrial(const FileSetting& setting, MemoryPath& path) : world_(setting, path) { next(); }
+  FileTrial(const FileSetting& setting, ScratchFile& path) : world_(setting, path) { next(); }
 
   // False when the file is closed.
   bool next();
@@ -83,8 +84,7 @@ std::optional<std::string> FileTrial::wrong_pointers() const {
       return fmt::format("rank {} is at {}, right is {}", rank, position.value_or(-1),
                          side.pointer / side.view.etype());
     const auto shared = side.file->position_shared();
-    if (world_.has_shared_pointer() &&
-        (!shared || *shared != world_.shared_pointer / side.view.etype()))
+    if (!shared || *shared != world_.shared_pointer / side.view.etype())
       return fmt::format("the shared pointer is at {}, right is {}", shared.value_or(-1),
                          world_.shared_pointer / side.view.etype());
   }
@@ -129,7 +129,7 @@ std::optional<std::string> FileTrial::wrong() {
 // The cases of one crew.
 class FileCases final : public Series {
  public:
-  FileCases(std::vector<std::uint64_t> seeds, MemoryPath& path, Watchdog& watchdog,
+  FileCases(std::vector<std::uint64_t> seeds, ScratchFile& path, Watchdog& watchdog,
             std::int64_t& struck)
       : seeds_(std::move(seeds)), path_(path), watchdog_(watchdog), struck_(struck) {}
 
@@ -156,7 +156,7 @@ class FileCases final : public Series {
   }
 
   const std::vector<std::uint64_t> seeds_;
-  MemoryPath& path_;
+  ScratchFile& path_;
   Watchdog& watchdog_;
   std::int64_t& struck_;
   std::size_t next_ = 0;
@@ -171,7 +171,8 @@ TEST(FileProperty, OpenFilesAgreeWithTheModel) {
   std::map<CrewOptions, std::vector<std::uint64_t>> by_crew;
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(cases); ++seed)
     by_crew[crew_of_setting(seed)].push_back(seed);
-  MemoryPath path;
+  const TempDirectory directory;
+  ScratchFile path(directory.file("data"));
   Watchdog watchdog(kReplay);
   std::int64_t struck = 0;
   for (auto& [crew, seeds] : by_crew) {

@@ -28,7 +28,7 @@ class OpenStep final : public Step {
       return 0;
     }
     auto file = put_together(world, group);
-    RETURN_IF_ERROR(file->place_pointers());
+    RETURN_IF_ERROR(file->begin());
     side.file = std::move(file);
     return 0;
   }
@@ -49,7 +49,7 @@ class OpenStep final : public Step {
                     .report = std::make_unique<Report>(),
                     .mode = setting.mode,
                     .hints = apply_hints({}, setting.hints, warnings),
-                    .path = "(memory)",
+                    .path = world.path.path(),  // the shared pointer may be a file beside it
                     .report_directory = {},
                     .explain = false};
     const bool faulty = setting.faulty_rank < 0 || setting.faulty_rank == group.rank();
@@ -227,7 +227,7 @@ std::unique_ptr<Step> draw_step(World& world) {
     case 11:
       return std::make_unique<SizeStep>();
     case 4:
-      if (!may_seek || !world.same_view || !world.has_shared_pointer()) break;
+      if (!may_seek || !world.same_view) break;
       return std::make_unique<SeekStep>(world, true);
     case 5:
     case 6:

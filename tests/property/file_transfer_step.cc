@@ -70,6 +70,7 @@ class TransferStep final : public Step {
   Direction direction_ = Direction::kRead;
   Pointer pointer_ = Pointer::kExplicit;
   bool collective_ = false;
+  bool binds_ = false;  // first, as nonblocking calls do
   int step_ = 0;
   Bytes region_ = 0;  // of the shared pointer
   std::vector<Part> parts_;
@@ -94,8 +95,8 @@ void TransferStep::draw_kind(World& world) {
   direction_ = write ? Direction::kWrite : Direction::kRead;
   collective_ = !one_in(random, 3);
   pointer_ = one_in(random, 2) ? Pointer::kExplicit : Pointer::kIndividual;
-  const bool may_share = world.same_view && world.has_shared_pointer();
-  if (may_share && (mode.sequential || one_in(random, 3))) pointer_ = Pointer::kShared;
+  if (world.same_view && (mode.sequential || one_in(random, 3))) pointer_ = Pointer::kShared;
+  binds_ = one_in(random, 4) && !(collective_ && pointer_ == Pointer::kShared);
 }
 
 void TransferStep::draw_part(World& world, int rank, Bytes& shared) {
@@ -187,6 +188,9 @@ Result<Bytes> TransferStep::act(World& world, Group& group) {
                 .collective = collective_,
                 .offset = pointer_ == Pointer::kExplicit ? part.offset : 0,
                 .memory = {side.memory.base(), part.memory}};
+  if (binds_) {
+    ASSIGN_OR_RETURN(access, side.file->bind(access));
+  }
   return side.file->transfer(access);
 }
 

@@ -149,7 +149,7 @@ std::string FileSetting::text() const {
 
 // ---- The world
 
-World::World(const FileSetting& opened, MemoryPath& at)
+World::World(const FileSetting& opened, ScratchFile& at)
     : setting(opened),
       path(at),
       random(mixed(opened.seed + 7)),
@@ -166,6 +166,7 @@ bool World::may_modify_holes() const {
 }
 
 bool World::any_struck() const {
+  if (setting.fault.first < 0) return false;
   return std::any_of(ranks.begin(), ranks.end(),
                      [](const RankSide& each) { return each.struck() > 0; });
 }

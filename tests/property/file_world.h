@@ -9,8 +9,8 @@
 
 #include "file/file.h"
 #include "property/crew.h"
-#include "property/memory_path.h"
 #include "property/oracle.h"
+#include "property/scratch_file.h"
 #include "property/watched_storage.h"
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
@@ -78,10 +78,10 @@ struct RankSide {
 };
 
 struct World {
-  explicit World(const FileSetting& opened, MemoryPath& path);
+  explicit World(const FileSetting& opened, ScratchFile& path);
 
   const FileSetting setting;
-  MemoryPath& path;
+  ScratchFile& path;
   std::shared_ptr<MemoryFile> file;
   Random random;
   Image image;
@@ -93,9 +93,9 @@ struct World {
 
   int size() const { return setting.crew.ranks; }
   RankSide& side(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
-  bool has_shared_pointer() const { return setting.crew.shared_memory; }
   // Whether writes may put back bytes that nobody asked for: all lock, or nobody has them in view.
   bool may_modify_holes() const;
+  // Whether the injected fault was met in this step.
   bool any_struck() const;
   // Whether the fault was met in this step and, if the step is collective, by anybody.
   bool fails(int rank, bool collective) const;

@@ -7,7 +7,7 @@
 
 #include "file/file_impl.h"
 #include "group/threads.h"
-#include "property/memory_path.h"
+#include "property/scratch_file.h"
 #include "property/seed.h"
 #include "property/watched_storage.h"
 #include "storage/posix.h"
@@ -29,14 +29,17 @@ using Opener = std::function<std::unique_ptr<Storage>(int writer)>;
 std::unique_ptr<FileImpl> open_file(Group& group, std::unique_ptr<Storage> storage,
                                     const HintList& hints) {
   std::vector<std::string> warnings;
-  return std::make_unique<FileImpl>(FileParts{.group = {&group, [](Group*) {}},
-                                              .storage = std::move(storage),
-                                              .report = std::make_unique<Report>(),
-                                              .mode = {.read_write = true},
-                                              .hints = apply_hints({}, hints, warnings),
-                                              .path = "shared",
-                                              .report_directory = {},
-                                              .explain = false});
+  FileParts parts{.group = {&group, [](Group*) {}},
+                  .storage = std::move(storage),
+                  .report = std::make_unique<Report>(),
+                  .mode = {.read_write = true},
+                  .hints = apply_hints({}, hints, warnings),
+                  .path = "shared",
+                  .report_directory = {},
+                  .explain = false};
+  auto file = std::make_unique<FileImpl>(std::move(parts));
+  EXPECT_TRUE(file->begin());
+  return file;
 }
 
 // A program of one rank: writes its blocks, `rounds` times, with a value for each round.
@@ -76,7 +79,7 @@ const HintList kPromise{{"romio_ds_write", "enable"}, {"ind_wr_buffer_size", "40
 
 // A slow storage holds the gap between reading a window and writing it back open.
 TEST(SieveRace, WritersThatLockLoseNothing) {
-  MemoryPath path;
+  ScratchFile path;
   path.fill(0);
   const auto line = std::make_shared<DelayLine>(DelayModel{.latency = 100us});
   constexpr int kRounds = kSanitized ? 20 : 100;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "property/contents.h"
@@ -14,7 +15,7 @@ constexpr Code kBadArguments = Code::kCount;
 
 }  // namespace
 
-Trial::Trial(Case tried, MemoryPath& path)
+Trial::Trial(Case tried, ScratchFile& path)
     : case_(std::move(tried)), path_(path), ranks_(case_.ranks.size()) {
   owners_.reset(std::max(case_.upper(), case_.length));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -100,10 +101,12 @@ void Trial::act(Group& group) {
 
 // ---- Judging
 
+// Only lasting faults count: others are none of the caller's business, and a failure of theirs is
+// one of the storage.
 bool Trial::fault_struck() const {
-  for (const Rank& rank : ranks_)
-    if (rank.watch.failures > 0) return true;
-  return false;
+  if (case_.fault.first < 0) return false;
+  const auto struck = [](const Rank& rank) { return rank.watch.failures > 0; };
+  return std::any_of(ranks_.begin(), ranks_.end(), struck);
 }
 
 std::optional<std::string> Trial::wrong_success(int rank) const {
@@ -147,7 +150,7 @@ std::optional<std::string> Trial::wrong_outcomes() const {
     if (watch.stray_write)
       return named(fmt::format("writes {} bytes at {}, which nobody asked for",
                                watch.stray_write->length, watch.stray_write->offset));
-    const bool fails = together ? all_fail : watch.failures > 0;
+    const bool fails = together ? all_fail : watch.failures > 0 && case_.fault.first >= 0;
     if (const auto wrong = fails ? wrong_failure(rank) : wrong_success(rank)) return named(*wrong);
     if (const auto wrong = wrong_memory(rank)) return named(*wrong);
   }

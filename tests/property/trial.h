@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "property/case.h"
-#include "property/memory_path.h"
 #include "property/oracle.h"
+#include "property/scratch_file.h"
 #include "property/watched_storage.h"
 #include "storage/memory.h"
 
@@ -16,7 +16,7 @@ namespace stridio::testing {
 
 class Trial {
  public:
-  explicit Trial(Case tried, MemoryPath& path);
+  explicit Trial(Case tried, ScratchFile& path);
 
   // On every rank at once.
   void act(Group& group);
@@ -47,7 +47,7 @@ class Trial {
   Ownership::Writers failed() const;
 
   const Case case_;
-  MemoryPath& path_;
+  ScratchFile& path_;
   std::shared_ptr<MemoryFile> file_;
   Ownership owners_;
   std::vector<Rank> ranks_;

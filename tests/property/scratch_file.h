@@ -1,4 +1,4 @@
-// A file that lives in memory, but is reached by path through the posix storage.
+// Files to try things on: reached by path through the posix storage, or in memory without one.
 #pragma once
 
 #include <string>
@@ -8,15 +8,18 @@
 
 namespace stridio::testing {
 
-class MemoryPath {
+class ScratchFile {
  public:
-  MemoryPath();
-  ~MemoryPath();
-  MemoryPath(const MemoryPath&) = delete;
-  MemoryPath& operator=(const MemoryPath&) = delete;
+  // One that lives in memory.
+  ScratchFile();
+  // One in a directory, which is not removed.
+  explicit ScratchFile(const std::string& path);
+  ~ScratchFile();
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
 
   const std::string& path() const { return path_; }
-  // Makes it what the case finds: the first `length` bytes of what was there before.
+  // Makes it what a case finds: the first `length` bytes of what was there before.
   void fill(Bytes length);
   Image contents() const;
 

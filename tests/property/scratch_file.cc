@@ -1,5 +1,6 @@
-#include "property/memory_path.h"
+#include "property/scratch_file.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,19 +19,23 @@ void require(bool held, const char* what) {
 
 }  // namespace
 
-MemoryPath::MemoryPath() : fd_(::memfd_create("stridio-property", MFD_CLOEXEC)) {
+ScratchFile::ScratchFile() : fd_(::memfd_create("stridio-property", MFD_CLOEXEC)) {
   require(fd_ >= 0, "memfd_create");
   path_ = "/proc/self/fd/" + std::to_string(fd_);
 }
-MemoryPath::~MemoryPath() { ::close(fd_); }
+ScratchFile::ScratchFile(const std::string& path)
+    : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)), path_(path) {
+  require(fd_ >= 0, "open");
+}
+ScratchFile::~ScratchFile() { ::close(fd_); }
 
-void MemoryPath::fill(Bytes length) {
+void ScratchFile::fill(Bytes length) {
   require(::ftruncate(fd_, 0) == 0, "ftruncate");
   require(::pwrite(fd_, contents_of(kBefore), static_cast<std::size_t>(length), 0) == length,
           "pwrite");
 }
 
-Image MemoryPath::contents() const {
+Image ScratchFile::contents() const {
   Image image(static_cast<std::size_t>(::lseek(fd_, 0, SEEK_END)));
   require(::pread(fd_, image.data(), image.size(), 0) == static_cast<ssize_t>(image.size()),
           "pread");
