@@ -1,0 +1,142 @@
+"""Plants the bugs of mutants.toml, one at a time, and sees that the tests catch each.
+
+A copy of the sources is built without MPI; the checkout is never changed. First the copy as it is
+must pass. Ends with a table, and with 1 unless every bug was caught. A name, or a part of it, as an
+argument picks some of the mutants.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WORK = pathlib.Path(os.environ.get("STRIDIO_MUTANTS_DIR", ROOT / "build" / "mutants"))
+TREE, BUILD = WORK / "tree", WORK / "build"
+
+# What looks at a mutant: a test binary, its arguments, and how many cases of the property test.
+TESTS = {
+    "access": ("property", ["--gtest_filter=Access*"], 16800),
+    "file": ("property", ["--gtest_filter=File*"], 4000),
+    "plan": ("property", ["--gtest_filter=Plan*"], 2000),
+    "sieve_race": ("property", ["--gtest_filter=SieveRace*"], None),
+    "pattern": ("pattern_test", [], None),
+    "conformance": ("storage_conformance_test", [], None),
+}
+SEED = "1"  # the same cases in every run
+LIMIT = 120  # seconds: a test that hangs has caught the mutant as well
+
+
+def run(command, **options):
+    return subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+
+
+def copy_sources():
+    """The files that git knows or would take; those that did not change keep their time."""
+    listed = run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], check=True).stdout
+    wanted = {name for name in listed.splitlines() if (ROOT / name).is_file()}
+    for name in wanted:
+        source, target = ROOT / name, TREE / name
+        if not target.exists() or source.read_bytes() != target.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    for target in TREE.rglob("*"):
+        if target.is_file() and str(target.relative_to(TREE)) not in wanted:
+            target.unlink()
+
+
+def build():
+    """None, or what the compiler says."""
+    binaries = sorted({binary for binary, _, _ in TESTS.values()})
+    done = run(["cmake", "--build", BUILD, "--target", *binaries],
+               env={**os.environ, "CCACHE_BASEDIR": str(TREE)})
+    return None if done.returncode == 0 else done.stdout[-3000:]
+
+
+def configure():
+    launchers = [f"-DCMAKE_{lang}_COMPILER_LAUNCHER=ccache" for lang in ("C", "CXX")] if shutil.which("ccache") else []
+    done = run(["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                "-DSTRIDIO_MPI=OFF", *launchers])
+    if done.returncode != 0:
+        sys.exit(done.stdout)
+
+
+def catch(test):
+    """How the test fails, in a few words; None if it passes."""
+    binary, arguments, cases = TESTS[test]
+    environment = {**os.environ, "STRIDIO_SEED": SEED}
+    environment.pop("STRIDIO_CASES", None)
+    if cases:
+        environment["STRIDIO_CASES"] = str(cases)
+    command = [BUILD / "bin" / binary, "--gtest_brief=1", "--gtest_fail_fast", *arguments]
+    try:
+        done = run(command, env=environment, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return f"{test}: does not end"
+    if done.returncode == 0:
+        return None
+    if "a case hangs" in done.stdout:
+        return f"{test}: hangs"
+    failed = re.findall(r"^\[  FAILED  \] (\S+)", done.stdout, re.M)
+    return f"{test}: {failed[0].rstrip(',')}" if failed else f"{test}: crashes ({done.returncode})"
+
+
+def plant(mutant):
+    """Changes the copy; what undoes it, or None if the place is not there."""
+    path = TREE / mutant["file"]
+    text = path.read_text()
+    if text.count(mutant["old"]) != 1:
+        return None
+    path.write_text(text.replace(mutant["old"], mutant["new"]))
+    return lambda: path.write_text(text)
+
+
+def judge(mutant):
+    """Whether it was caught, and by what."""
+    undo = plant(mutant)
+    if undo is None:
+        return False, f"does not apply: {mutant['file']} changed"
+    try:
+        if build() is not None:
+            return False, "does not compile"
+        for test in mutant["tests"]:
+            if caught := catch(test):
+                return True, caught
+        return False, "NOT CAUGHT by " + ", ".join(mutant["tests"])
+    finally:
+        undo()
+
+
+def check_unmutated():
+    if complaint := build():
+        sys.exit(f"the sources do not build:\n{complaint}")
+    for test in TESTS:
+        if failed := catch(test):
+            sys.exit(f"the sources as they are fail {failed}")
+
+
+def main():
+    mutants = tomllib.loads((HERE / "mutants.toml").read_text())["mutant"]
+    mutants = [m for m in mutants if not sys.argv[1:] or any(part in m["name"] for part in sys.argv[1:])]
+    began = time.monotonic()
+    copy_sources()
+    configure()
+    check_unmutated()
+    print(f"the sources as they are pass ({time.monotonic() - began:.0f} s)", flush=True)
+    failures = 0
+    width = max(len(mutant["name"]) for mutant in mutants)
+    for mutant in mutants:
+        start = time.monotonic()
+        caught, how = judge(mutant)
+        failures += not caught
+        print(f"{mutant['name']:{width}}  {how}  ({time.monotonic() - start:.0f} s)", flush=True)
+    print(f"{len(mutants) - failures} of {len(mutants)} planted bugs caught ({time.monotonic() - began:.0f} s)")
+    sys.exit(1 if failures else 0)
+
+
+main()
