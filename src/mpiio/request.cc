@@ -4,10 +4,11 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 
+#include "group/mpi/host_driver.h"
 #include "mpiio/convert.h"
 #include "mpiio/error.h"
-#include "mpiio/process.h"
 
 namespace stridio::mpiio {
 namespace {
@@ -26,12 +27,6 @@ struct Registry {
 Registry& registry() {
   static auto& instance = *new Registry;
   return instance;
-}
-
-void drive_progress() {
-  if (!host_is_active()) return;
-  int flag = 0;
-  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, private_comm(), &flag, MPI_STATUS_IGNORE);
 }
 
 // The host's callbacks of a generalized request; `state` is a shared_ptr's copy.
@@ -99,8 +94,11 @@ Status start(const std::shared_ptr<OpenFile>& open, MPI_File fh, Form form, MPI_
 }
 
 void settle(OpenFile& open) {
-  while (!open.collective_worker.idle_within(1ms)) drive_progress();
-  while (!open.independent_worker.idle_within(1ms)) drive_progress();
+  std::optional<HostDriver> host;
+  while (!open.collective_worker.idle_within(1ms) || !open.independent_worker.idle_within(1ms)) {
+    if (!host) host.emplace();
+    host->drive();
+  }
   sweep_orphans();
 }
 
@@ -145,17 +143,18 @@ bool complete_if_done(Operation& operation) {
 void nap() {
   std::unique_lock lock(registry().mutex);
   registry().done.wait_for(lock, 200us);
-  lock.unlock();
-  drive_progress();
 }
 
 void await(Operation& operation) {
+  std::optional<HostDriver> host;
   while (!complete_if_done(operation)) {
     {
       std::unique_lock lock(registry().mutex);
       registry().done.wait_for(lock, 1ms, [&] { return operation.done.load(); });
     }
-    if (!operation.done) drive_progress();
+    if (operation.done) continue;
+    if (!host) host.emplace();
+    host->drive();
   }
 }
 

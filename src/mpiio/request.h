@@ -64,7 +64,7 @@ std::vector<std::shared_ptr<Operation>> pending(const MPI_Request* requests, int
 bool complete_if_done(Operation& operation);
 // Completes it when it is done; waits for that, driving the host's progress.
 void await(Operation& operation);
-// A pause of a polling wait: sleeps until an operation is done or a little time has passed.
+// Between the tests of a polling wait, which drive the host: sleeps until an operation is done or a little time has passed.
 void nap();
 // Completes what the program has freed.
 void sweep_orphans();

@@ -31,7 +31,7 @@
 #include <map>
 #include <mutex>
 
-#include "base/worker.h"
+#include "group/mpi/host_driver.h"
 #include "group/mpi/message_group.h"
 #include "group/shared_group.h"
 
@@ -103,43 +103,6 @@ Result<std::unique_ptr<Group>> make_message_group(const Host& host, const std::v
   RETURN_IF_ERROR(host_status(PMPI_Comm_split(host.comm, 0, host.rank, &own), "MPI_Comm_split"));
   return MessageGroup::make(own, nodes);
 }
-
-// Drives the host while a thread waits within one of the program's MPI calls: a peer may be blocked
-// in a transfer that needs this process. By testing a generalized request that never completes:
-// that drives everything, and needs no communicator. (MPICH's MPI_Iprobe drives nothing on a
-// communicator of one process, as MPI_COMM_SELF is, and the program's own communicator may be
-// gone.) One a lane, as no two threads may test one request.
-class HostDriver {
- public:
-  HostDriver() {
-    const int rc = PMPI_Grequest_start(answer, ignore, ignore_cancel, nullptr, &never_);
-    if (rc != MPI_SUCCESS) never_ = MPI_REQUEST_NULL;
-  }
-  ~HostDriver() {
-    int finalized = 0;
-    PMPI_Finalized(&finalized);
-    if (finalized || never_ == MPI_REQUEST_NULL) return;
-    PMPI_Grequest_complete(never_);
-    PMPI_Wait(&never_, MPI_STATUS_IGNORE);
-  }
-  HostDriver(const HostDriver&) = delete;
-  HostDriver& operator=(const HostDriver&) = delete;
-
-  // From a worker the host is not ours to call: the program drives it when it waits for its
-  // request.
-  void drive() {
-    if (on_worker_thread()) return;
-    int done = 0;
-    if (never_ != MPI_REQUEST_NULL) PMPI_Test(&never_, &done, MPI_STATUS_IGNORE);
-  }
-
- private:
-  static int answer(void*, MPI_Status*) { return MPI_SUCCESS; }
-  static int ignore(void*) { return MPI_SUCCESS; }
-  static int ignore_cancel(void*, int) { return MPI_SUCCESS; }
-
-  MPI_Request never_ = MPI_REQUEST_NULL;
-};
 
 Result<std::unique_ptr<Group>> make_lane_of_segment(const Bootstrap& bootstrap) {
   const auto driver = std::make_shared<HostDriver>();
