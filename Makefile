@@ -27,7 +27,10 @@ help:
 setup:
 	@scripts/setup.sh
 
-build: build-release
+# What users get, without the tests.
+build: setup
+	cmake --preset release --log-level=WARNING
+	cmake --build --preset release -j$(JOBS) --target product
 
 $(BUILDS): build-%: setup
 	cmake --preset $* --log-level=WARNING
