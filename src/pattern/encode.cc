@@ -155,12 +155,12 @@ struct PatternCodec {
       }
       case 2: return read_indexed(in, depth);
       case 3: {
-        std::vector<Pattern> parts(in.length());
+        std::vector<Pattern> parts;  // grows with what is read: nested lengths alone must not cost memory
         __int128 total = 0;
-        for (Pattern& part : parts) {
-          const auto body = read_body(in, depth + 1);
+        for (std::size_t left = in.length(); left > 0; --left) {
+          auto body = read_body(in, depth + 1);
           if (!body || !fits(total += body->size())) return std::nullopt;
-          part = *body;
+          parts.push_back(*std::move(body));
         }
         return Pattern::sequence(std::move(parts));
       }
