@@ -25,6 +25,7 @@ TESTS = {
     "file": ("property", ["--gtest_filter=File*"], 4000),
     "plan": ("property", ["--gtest_filter=Plan*"], 2000),
     "sieve_race": ("property", ["--gtest_filter=SieveRace*"], None),
+    "decode": ("property", ["--gtest_filter=Decode*"], None),
     "pattern": ("pattern_test", [], None),
     "conformance": ("storage_conformance_test", [], None),
 }
