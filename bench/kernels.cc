@@ -26,9 +26,7 @@ std::byte* buffer(std::vector<std::byte>& storage, Bytes size) {
 
 // A pattern of kBytes over memory of its own.
 struct Place {
-  explicit Place(Pattern all) : pattern(std::move(all)) {
-    base = buffer(storage, pattern.upper());
-  }
+  explicit Place(Pattern all) : pattern(std::move(all)) { base = buffer(storage, pattern.upper()); }
 
   Pattern pattern;
   std::vector<std::byte> storage;

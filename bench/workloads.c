@@ -69,12 +69,12 @@ static void boxes_pieces(const struct share* share, piece_visitor* visit, void* 
 /* ------------------------------------------------------------------------------ MPI datatypes ---
  */
 
-/* Frees the old type. */
 static MPI_Datatype committed(MPI_Datatype type) {
   MPI_Type_commit(&type);
   return type;
 }
 
+/* Frees the old type. */
 static MPI_Datatype resized(MPI_Datatype type, int64_t extent) {
   MPI_Datatype result;
   MPI_Type_create_resized(type, 0, (MPI_Aint)extent, &result);
