@@ -7,10 +7,34 @@
 namespace stridio {
 namespace {
 
+// A small pattern travels with the entry, which saves the exchange of patterns where all ranks' are small, as those
+// of regular views are.
+constexpr std::size_t kInlinePattern = 512;
+
 struct Entry {
   RankShape shape;
   Verdict verdict;
+  std::int32_t pattern_length = -1;  // -1: too long to travel here
+  std::byte pattern[kInlinePattern];
 };
+
+void put_pattern(Entry& entry, const Pattern& file) {
+  if (file.footprint() > 16 * static_cast<Bytes>(kInlinePattern)) return;
+  const std::vector<std::byte> bytes = file.encode();
+  if (bytes.size() > kInlinePattern) return;
+  entry.pattern_length = static_cast<std::int32_t>(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), entry.pattern);
+}
+
+// By rank; empty where any rank's did not travel.
+std::vector<Buffer> patterns_in(std::span<const Entry> entries) {
+  std::vector<Buffer> patterns;
+  for (const Entry& entry : entries) {
+    if (entry.pattern_length < 0) return {};
+    patterns.emplace_back(entry.pattern, entry.pattern + entry.pattern_length);
+  }
+  return patterns;
+}
 
 Topology topology_of(const Group& group) {
   Topology topology{.node_of = {}, .nodes = group.node_count()};
@@ -50,7 +74,9 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   const RequestShape shape = shape_of(request.direction, request.file, request.memory.pattern);
   const AccessPlan own = plan_access(shape, caps, request.profile, request.access);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  Entry entry{rank_shape(request.file, request.memory.pattern, own.seconds, std::max(1, cores)), {}};
+  Entry entry{};
+  entry.shape = rank_shape(request.file, request.memory.pattern, own.seconds, std::max(1, cores));
+  put_pattern(entry, request.file);
   if (request.invalid) entry.verdict = verdict_of(fail(*request.invalid));
   ASSIGN_OR_RETURN(const std::vector<Entry> entries, exchange_entries(group, entry, times));
 
@@ -75,7 +101,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
     }
     case Strategy::kTwoPhase: {
       ASSIGN_OR_RETURN(outcome.moved, two_phase(group, storage, plan, request.direction, request.file,
-                                                request.memory, times));
+                                                request.memory, patterns_in(entries), times));
       break;
     }
   }

@@ -36,9 +36,10 @@ struct CollectiveOutcome {
 Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const CollectiveRequest& request,
                                          Times& times);
 
-// The two-phase strategy alone, over an agreed plan; ends with an agreement.
+// The two-phase strategy alone, over an agreed plan; ends with an agreement. `known`: every rank's encoded file pattern, by
+// rank, where all know them already; else empty, and the ranks send each aggregator its part.
 Result<Transferred> two_phase(Group& group, Storage& storage, const CollectivePlan& plan,
                               Direction direction, const Pattern& file, const Memory& memory,
-                              Times& times);
+                              std::span<const Buffer> known, Times& times);
 
 }  // namespace stridio

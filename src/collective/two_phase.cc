@@ -1,7 +1,8 @@
 // Generalized two-phase I/O (ROMIO paper, section 4.2), in bounded rounds.
 //
 // 1. Every rank sends each aggregator its pattern cut to the aggregator's file domain, in encoded form: structure, not
-//    offset lists. From these the aggregator finds the exact union of the requests, window by window.
+//    offset lists (unless the patterns are so small that all know them already). From these the aggregator finds the
+//    exact union of the requests, window by window.
 // 2. Round k. The aggregator finds window k, and for a read fetches it. One agreement tells all ranks every
 //    aggregator's window and whether anybody failed. Then each rank moves its own bytes of every window: where the
 //    group shares memory, between its user's memory and the aggregator's buffer, at the final place; else by
@@ -34,15 +35,16 @@ struct Round {
 class TwoPhase {
  public:
   TwoPhase(Group& group, Storage& storage, const CollectivePlan& plan, Direction direction,
-           const Pattern& file, const Memory& memory, Times& times)
+           const Pattern& file, const Memory& memory, std::span<const Buffer> known, Times& times)
       : group_(group), storage_(storage), plan_(plan), reads_(direction == Direction::kRead),
-        file_(file), user_{memory.base, Cursor(memory.pattern)}, times_(times) {}
+        file_(file), user_{memory.base, Cursor(memory.pattern)}, known_(known), times_(times) {}
 
   Result<Transferred> run();
 
  private:
   Status set_up();
   Status exchange_patterns();
+  void take_patterns(std::span<const Buffer> encoded);
   Status rounds();
   Status prepare();
   Status fetch(const Extent& range, std::span<const Extent> extents);
@@ -64,6 +66,7 @@ class TwoPhase {
   const bool reads_;
   const Pattern file_;
   Side user_;
+  const std::span<const Buffer> known_;
   Times& times_;
 
   int domain_ = -1;                  // of which this rank is the aggregator
@@ -92,7 +95,8 @@ Result<Transferred> TwoPhase::run() {
 Status TwoPhase::set_up() {
   for (std::size_t i = 0; i < plan_.domains.size(); ++i)
     if (plan_.domains[i].aggregator == group_.rank()) domain_ = static_cast<int>(i);
-  RETURN_IF_ERROR(exchange_patterns());
+  if (known_.empty()) RETURN_IF_ERROR(exchange_patterns());
+  if (!known_.empty() && domain_ >= 0) take_patterns(known_);
   {
     const Stopwatch watch(times_.waiting);
     ASSIGN_OR_RETURN(shared_, group_.shared(2 * plan_.window * static_cast<Bytes>(plan_.domains.size())));
@@ -111,13 +115,17 @@ Status TwoPhase::exchange_patterns() {
     if (!part.empty()) sends[static_cast<std::size_t>(domain.aggregator)] = part.encode();
   }
   ASSIGN_OR_RETURN(const std::vector<Buffer> received, alltoallv(group_, sends));
-  if (domain_ < 0) return {};
-  for (const Buffer& bytes : received) {
+  if (domain_ >= 0) take_patterns(received);
+  return {};
+}
+
+void TwoPhase::take_patterns(std::span<const Buffer> encoded) {
+  const Extent domain = plan_.domains[static_cast<std::size_t>(domain_)].range;
+  for (const Buffer& bytes : encoded) {
     auto pattern = bytes.empty() ? Pattern() : Pattern::decode(bytes);
     if (!pattern) status_ = fail(pattern.error());
-    patterns_.push_back(pattern.value_or(Pattern()));
+    patterns_.push_back(pattern.value_or(Pattern()).clip(domain));
   }
-  return {};
 }
 
 std::byte* TwoPhase::slot(std::size_t domain, int parity) const {
@@ -291,8 +299,8 @@ Status TwoPhase::move_by_messages(const std::vector<Round>& rounds) {
 
 Result<Transferred> two_phase(Group& group, Storage& storage, const CollectivePlan& plan,
                               Direction direction, const Pattern& file, const Memory& memory,
-                              Times& times) {
-  return TwoPhase(group, storage, plan, direction, file, memory, times).run();
+                              std::span<const Buffer> known, Times& times) {
+  return TwoPhase(group, storage, plan, direction, file, memory, known, times).run();
 }
 
 }  // namespace stridio

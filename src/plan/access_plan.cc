@@ -7,6 +7,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "base/text.h"
+
 namespace stridio {
 namespace {
 
@@ -32,7 +36,7 @@ Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profil
   if (stages(shape, profile)) seconds += copying(shape, profile, shape.memory_ranges);
   if (rules.lock_writes && shape.direction == Direction::kWrite) seconds += profile.lock_seconds;
   const Method method = shape.file_ranges == 1 ? Method::kDirect : Method::kList;
-  return {method, true, seconds, fmt::format("{:.0f} requests, {} bytes", requests, shape.size)};
+  return {method, true, seconds, fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"))};
 }
 
 Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
@@ -51,8 +55,9 @@ Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const
   if (writes) seconds += transfers(windows, span, profile);
   if (writes && rules.lock_writes) seconds += windows * profile.lock_seconds;
   return {Method::kSieve, true, seconds,
-          fmt::format("{:.0f} windows of {} bytes span {} bytes for {}", windows, window,
-                      shape.bounds.length, shape.size)};
+          fmt::format("{} of {} bytes at most over {} bytes, for {} of them",
+                      counted(std::llround(std::ceil(windows)), "window"), window, shape.bounds.length,
+                      shape.size)};
 }
 
 const Candidate* choose(const std::vector<Candidate>& candidates, const AccessRules& rules) {

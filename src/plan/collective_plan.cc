@@ -9,6 +9,8 @@
 
 #include <numeric>
 
+#include "base/text.h"
+
 namespace stridio {
 namespace {
 
@@ -123,15 +125,15 @@ CollectiveCandidate propose_two_phase(const Totals& totals, const Topology& topo
   if (!rules.two_phase) return impossible("switched off by a hint");
   return {Strategy::kTwoPhase, true,
           two_phase_seconds(totals, topology, profile, rules.window, aggregators),
-          fmt::format("{} aggregators, windows of {} bytes for {} bytes in {} ranges", aggregators,
-                      rules.window, totals.size, totals.file_ranges)};
+          fmt::format("{}, windows of {} bytes at most for {} bytes in {}", counted(aggregators, "aggregator"),
+                      rules.window, totals.size, counted(totals.file_ranges, "range"))};
 }
 
 CollectiveCandidate propose_independent(const Totals& totals, const Topology& topology) {
   const auto workers = std::min<double>(static_cast<double>(topology.node_of.size()),
                                         static_cast<double>(totals.cores * topology.nodes));
   return {Strategy::kIndependent, true, totals.independent_seconds / workers,
-          fmt::format("{} bytes in {} ranges, each rank its own", totals.size, totals.file_ranges)};
+          fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};
 }
 
 }  // namespace

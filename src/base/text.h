@@ -1,0 +1,13 @@
+// Words for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace stridio {
+
+// "1 window", "2 windows".
+std::string counted(std::int64_t number, std::string_view noun);
+
+}  // namespace stridio
