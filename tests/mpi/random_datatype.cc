@@ -265,9 +265,11 @@ class Maker {
     result.how = "struct{";
     for (int i = pick_int(1, 3); i > 0; --i) {
       const MadeType child = make(depth - 1);
-      const auto extent = layout_of(child.datatype).extent;
+      const Layout layout = layout_of(child.datatype);
+      const auto extent = layout.extent;
       const Blocks block{{pick_int(1, 3)}, {limits_.for_views ? next + pick(0, 20) : pick(-50, 200)}};
-      next = block.displacements[0] + block.lengths[0] * extent;
+      next = block.displacements[0] + std::max(block.lengths[0] * extent,
+                                               (block.lengths[0] - 1) * extent + layout.true_lb + layout.true_extent);
       for (const std::int64_t place : block.places(extent))
         for (const std::int64_t byte : child.bytes) result.bytes.push_back(place + byte);
       types.push_back(child.datatype);
