@@ -3,9 +3,10 @@
 # stridio_add_mpi(name FAMILY f INCLUDE folder LIBRARY file LAUNCHER file [DEFINITIONS ...] [SMALL])
 #   An MPI that is there becomes the interface target mpi_<name>; SMALL ones run the smoke set of ranks.
 # stridio_mpi_test(name SOURCES ... [INTERNALS] [RANKS ...] [SMALL_RANKS ...] [ARGS ...] [TIMEOUT s] [BEHIND library]
-#                  [ENVIRONMENT ...] [ONLY mpis])
+#                  [ENVIRONMENT ...] [ONLY mpis] [CASE text])
 #   One executable for each MPI, <name>-<mpi>, and one ctest entry for each number of ranks, <name>-<mpi>-<ranks>,
-#   labelled mpi, with the family's library preloaded. INTERNALS links the family's objects instead, to reach what
+#   labelled mpi, with the family's library preloaded. Called again with another CASE, it adds entries that run the same
+#   executable with other ARGS or ENVIRONMENT. INTERNALS links the family's objects instead, to reach what
 #   the library hides. BEHIND is a library to preload between ours and the MPI's.
 
 set(STRIDIO_MPIS "" CACHE INTERNAL "")
@@ -46,7 +47,7 @@ function(stridio_mpi_command out mpi ranks preload environment)
 endfunction()
 
 function(stridio_mpi_test name)
-  cmake_parse_arguments(ARG "INTERNALS" "TIMEOUT;BEHIND" "SOURCES;RANKS;SMALL_RANKS;ARGS;ENVIRONMENT;ONLY;USES" ${ARGN})
+  cmake_parse_arguments(ARG "INTERNALS" "TIMEOUT;BEHIND;CASE" "SOURCES;RANKS;SMALL_RANKS;ARGS;ENVIRONMENT;ONLY;USES" ${ARGN})
   if(NOT ARG_ONLY)
     set(ARG_ONLY ${STRIDIO_MPIS})
   endif()
@@ -61,9 +62,11 @@ macro(stridio_mpi_test_of mpi)
   get_target_property(family mpi_${mpi} FAMILY)
   get_target_property(small mpi_${mpi} SMALL)
   set(executable ${name}-${mpi})
-  add_executable(${executable} ${ARG_SOURCES})
-  target_include_directories(${executable} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/..)
-  target_link_libraries(${executable} PRIVATE mpi_${mpi} ${ARG_USES})
+  if(NOT TARGET ${executable})
+    add_executable(${executable} ${ARG_SOURCES})
+    target_include_directories(${executable} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/..)
+    target_link_libraries(${executable} PRIVATE mpi_${mpi} ${ARG_USES})
+  endif()
   set(preload $<TARGET_FILE:stridio_${family}>)
   if(ARG_INTERNALS)
     target_link_libraries(${executable} PRIVATE stridio_mpiio_${family})
@@ -75,13 +78,17 @@ macro(stridio_mpi_test_of mpi)
     set(preload ${preload}:$<TARGET_FILE:${ARG_BEHIND}>)
     add_dependencies(${executable} ${ARG_BEHIND})
   endif()
+  set(suffix)
+  if(ARG_CASE)
+    set(suffix -${ARG_CASE})
+  endif()
   set(rank_counts ${ARG_RANKS})
   if(small)
     set(rank_counts ${ARG_SMALL_RANKS})
   endif()
   foreach(ranks IN LISTS rank_counts)
     stridio_mpi_command(command ${mpi} ${ranks} "${preload}" "${ARG_ENVIRONMENT}")
-    stridio_mpi_ctest(${executable}-${ranks} ${ranks} ${command} $<TARGET_FILE:${executable}> ${ARG_ARGS})
+    stridio_mpi_ctest(${executable}-${ranks}${suffix} ${ranks} ${command} $<TARGET_FILE:${executable}> ${ARG_ARGS})
   endforeach()
 endmacro()
 
