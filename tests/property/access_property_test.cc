@@ -31,11 +31,14 @@ class Cases final : public Series {
 
   bool prepare() override {
     if (trial_ && !judge()) return false;
-    if (next_ == seeds_.size()) return false;
-    const std::uint64_t seed = seeds_[next_++];
-    watchdog_.start(seed);
-    trial_.emplace(make_case(seed), path_);
-    return true;
+    trial_.reset();
+    while (next_ < seeds_.size()) {
+      const std::uint64_t seed = seeds_[next_++];
+      watchdog_.start(seed);
+      trial_.emplace(make_case(seed), path_);
+      if (trial_->possible()) return true;
+    }
+    return false;
   }
   void act(Group& group) override { trial_->act(group); }
 

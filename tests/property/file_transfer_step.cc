@@ -123,14 +123,19 @@ void TransferStep::draw_part(World& world, int rank, Bytes& shared) {
 
 // A rank's write must not overlap itself, as through tiles that interleave it may.
 void TransferStep::forbid_overlaps() {
+  const auto overlap = [](std::vector<Offset> offsets) {
+    std::sort(offsets.begin(), offsets.end());
+    return std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end();
+  };
+  std::vector<Offset> all;
+  bool forbidden = false;
   for (const Part& part : parts_) {
-    std::vector<Offset> sorted = part.offsets;
-    std::sort(sorted.begin(), sorted.end());
-    if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) continue;
-    for (Part& each : parts_) each = nothing_at(each.position);
-    region_ = 0;
-    return;
+    forbidden = forbidden || overlap(part.offsets);
+    all.insert(all.end(), part.offsets.begin(), part.offsets.end());
   }
+  if (!forbidden && (kMayOverlap || !overlap(all))) return;
+  for (Part& each : parts_) each = nothing_at(each.position);
+  region_ = 0;
 }
 
 void TransferStep::note_owners(World& world) {

@@ -33,6 +33,11 @@ bool Ownership::covers(const Extent& range, Writers set) const {
   return true;
 }
 
+bool Ownership::overlap() const {
+  return std::any_of(writers_.begin(), writers_.end(),
+                     [](Writers set) { return (set & (set - 1)) != 0; });
+}
+
 namespace {
 
 // Whether a byte can be what the writers leave there. A byte that only failed ranks write may be as

@@ -44,6 +44,8 @@ class Ownership {
   Writers at(Offset offset) const { return writers_[static_cast<std::size_t>(offset)]; }
   // Whether all bytes of the range have a writer of the set.
   bool covers(const Extent& range, Writers set) const;
+  // Whether a byte has several.
+  bool overlap() const;
 
  private:
   std::vector<Writers> writers_;

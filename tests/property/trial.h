@@ -9,6 +9,7 @@
 #include "property/case.h"
 #include "property/oracle.h"
 #include "property/scratch_file.h"
+#include "property/seed.h"
 #include "property/watched_storage.h"
 #include "storage/memory.h"
 
@@ -18,6 +19,10 @@ class Trial {
  public:
   explicit Trial(Case tried, ScratchFile& path);
 
+  // Whether this kind of build can judge it.
+  bool possible() const {
+    return kMayOverlap || case_.direction == Direction::kRead || !owners_.overlap();
+  }
   // On every rank at once.
   void act(Group& group);
   // After all have: what is wrong, if anything.
