@@ -21,6 +21,11 @@ std::int64_t index_before(const std::vector<std::int64_t>& before, std::int64_t 
 // `count` ranges of `length` bytes, `stride` apart from `offset` on, of which `skip` bytes are passed: the rest of a
 // cut range in `pending`, the whole ones in `after`.
 void cut(Block ranges, Bytes skip, Block& pending, Block& after) {
+  if (skip == 0) {  // what every step of a walk but the first meets; divisions are slow
+    pending = ranges;
+    after = {};
+    return;
+  }
   const std::int64_t whole = skip / ranges.length;
   const Bytes part = skip % ranges.length;
   ranges.offset += whole * ranges.stride;
@@ -67,7 +72,7 @@ void Cursor::descend(const Node* node, Offset base, Bytes position) {
           cut({base, node->child->size, node->count, node->stride}, position, pending_, after_);
           return;
         }
-        const std::int64_t index = position / node->child->size;
+        const std::int64_t index = position == 0 ? 0 : position / node->child->size;
         frames_.push_back({node, base, index, 0});
         base += index * node->stride;
         position -= index * node->child->size;
