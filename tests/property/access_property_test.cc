@@ -15,8 +15,7 @@
 namespace stridio::testing {
 namespace {
 
-constexpr const char* kReplay =
-    "STRIDIO_CASES=1 property --gtest_filter='Access*' with STRIDIO_SEED=";
+constexpr const char* kReplay = "STRIDIO_CASES=1 property --gtest_filter='Access*' with STRIDIO_SEED=";
 
 struct Tally {
   std::array<std::int64_t, kCells> cases{};
@@ -49,8 +48,7 @@ class Cases final : public Series {
     ++tally_.cases[cell];
     if (trial_->fault_struck()) ++tally_.struck[cell];
     const auto wrong = trial_->wrong();
-    if (wrong)
-      ADD_FAILURE() << *wrong << "\nreplay: " << kReplay << tried.seed << "\n" << tried.text();
+    if (wrong) ADD_FAILURE() << *wrong << "\nreplay: " << kReplay << tried.seed << "\n" << tried.text();
     return !wrong;
   }
 
@@ -66,8 +64,7 @@ void expect_every_cell(const Tally& tally) {
   for (int index = 0; index < kCells; ++index) {
     const Cell cell = cell_of(static_cast<std::uint64_t>(index));
     const auto i = static_cast<std::size_t>(index);
-    const std::string name =
-        fmt::format("{} x {} x {}", name_of(cell.way), name_of(cell.shape), name_of(cell.fault));
+    const std::string name = fmt::format("{} x {} x {}", name_of(cell.way), name_of(cell.shape), name_of(cell.fault));
     EXPECT_GE(tally.cases[i], 1000) << name;
     if (cell.fault >= FaultKind::kOnce) {
       EXPECT_GE(tally.struck[i], 250) << name;
@@ -82,8 +79,7 @@ TEST(AccessProperty, EveryWayAgreesWithTheOracle) {
               static_cast<long long>(cases - 1));
   std::map<CrewOptions, std::vector<std::uint64_t>> by_crew;
   for (std::int64_t i = 0; i < cases; ++i)
-    by_crew[crew_of(first + static_cast<std::uint64_t>(i))].push_back(
-        first + static_cast<std::uint64_t>(i));
+    by_crew[crew_of(first + static_cast<std::uint64_t>(i))].push_back(first + static_cast<std::uint64_t>(i));
   Tally tally;
   ScratchFile path;
   Watchdog watchdog(kReplay);

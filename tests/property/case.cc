@@ -34,8 +34,7 @@ Bytes draw_span(Random& random) {
 Pattern interleaved(Random& random, Shape shape, Bytes span, int rank, int ranks) {
   const std::int64_t count = shape == Shape::kRun ? 1 : pick(random, 1, 8);
   const Bytes tile = std::max<Bytes>(1, span / (count * ranks));
-  return Pattern::strided(count, tile * ranks, random_ascending(random, shape, tile))
-      .shifted(rank * tile);
+  return Pattern::strided(count, tile * ranks, random_ascending(random, shape, tile)).shifted(rank * tile);
 }
 
 // A run that the shape's pattern holds, or, of a run, a part of it.
@@ -45,6 +44,26 @@ Pattern one_run(Random& random, const Pattern& pattern) {
   return Pattern::run(run.offset, run.length);
 }
 
+// Too many ranges without a rule to travel with the entry agreement.
+Pattern ragged(Random& random, Bytes span) {
+  std::vector<Extent> extents;
+  const Bytes step = std::max<Bytes>(2, span / pick(random, 300, 800));
+  for (Offset at = pick(random, 0, step); at + step <= span; at += pick(random, 2, 2 * step))
+    extents.push_back({at, pick(random, 1, step)});
+  for (std::size_t i = 1; i < extents.size(); ++i) {  // no overlap
+    Extent& before = extents[i - 1];
+    before.length = std::min(before.length, extents[i].offset - before.offset);
+  }
+  return Pattern::extents(extents);
+}
+
+Pattern draw_scattered(Random& random, Shape shape, Bytes span) {
+  if (span < 1000 || shape == Shape::kRun || shape == Shape::kStrided || !one_in(random, 3))
+    return random_ascending(random, shape, span);
+  if (shape == Shape::kIndexed) return ragged(random, span);
+  return Pattern::strided(2, span / 2, ragged(random, span / 2));
+}
+
 // In any order; for a read with overlaps.
 Pattern any_order(Random& random, Direction direction) {
   if (direction == Direction::kWrite) return random_memory(random, pick(random, 0, 600));
@@ -52,23 +71,19 @@ Pattern any_order(Random& random, Direction direction) {
   return pattern.shifted(-pattern.lower() + pick(random, 0, 100));
 }
 
-bool takes_any_order(Way way) {
-  return way == Way::kList || way == Way::kIndependent || way == Way::kPlanned;
-}
+bool takes_any_order(Way way) { return way == Way::kList || way == Way::kIndependent || way == Way::kPlanned; }
 
 // The pattern of an interleaved or same arrangement must be alike on all ranks: it is drawn with a
 // stream of its own.
-Pattern draw_file(Random& random, const Case& drawn, Arrangement arrangement, Bytes span,
-                  int rank) {
+Pattern draw_file(Random& random, const Case& drawn, Arrangement arrangement, Bytes span, int rank) {
   Random common(mixed(drawn.seed + 1));
   const Shape shape = drawn.cell.shape;
   if (drawn.cell.way == Way::kDirect) return one_run(random, random_ascending(random, shape, span));
-  if (takes_any_order(drawn.cell.way) && one_in(random, 10))
-    return any_order(random, drawn.direction);
+  if (takes_any_order(drawn.cell.way) && one_in(random, 10)) return any_order(random, drawn.direction);
   if (one_in(random, 12)) return {};
   switch (arrangement) {
     case Arrangement::kScattered:
-      return random_ascending(random, shape, span);
+      return draw_scattered(random, shape, span);
     case Arrangement::kSame:
       return random_ascending(common, shape, span);
     case Arrangement::kInterleaved:
@@ -122,8 +137,7 @@ void draw_collective(Random& random, Case& drawn) {
   rules.lock_writes = drawn.access.lock_writes;
   rules.may_modify_holes = rules.lock_writes && drawn.access.may_modify_holes;
   if (drawn.cell.way == Way::kIndependent) rules.force = "independent";
-  if (drawn.cell.way == Way::kTwoPhaseShared || drawn.cell.way == Way::kTwoPhaseMessages)
-    rules.force = "two_phase";
+  if (drawn.cell.way == Way::kTwoPhaseShared || drawn.cell.way == Way::kTwoPhaseMessages) rules.force = "two_phase";
   if (drawn.cell.way == Way::kPlanned) {
     rules.two_phase = !one_in(random, 8);
     rules.one_by_one = one_in(random, 16);
@@ -148,8 +162,8 @@ void draw_fault(Random& random, Case& drawn) {
   if (drawn.cell.fault == FaultKind::kNone || drawn.cell.fault == FaultKind::kTransient) return;
   // Ranks that are aggregators, and operations that happen, are rather the first ones.
   if (!one_in(random, 4))
-    drawn.faulty_rank = static_cast<int>(
-        std::min(pick(random, 0, drawn.crew.ranks - 1), pick(random, 0, drawn.crew.ranks - 1)));
+    drawn.faulty_rank =
+        static_cast<int>(std::min(pick(random, 0, drawn.crew.ranks - 1), pick(random, 0, drawn.crew.ranks - 1)));
   constexpr int kErrors[] = {ENOSPC, EIO, EDQUOT};
   drawn.fault.sys_errno = kErrors[random() % std::size(kErrors)];
   drawn.fault.first = one_in(random, 2) ? 0 : pick(random, 0, one_in(random, 2) ? 2 : 12);
@@ -197,8 +211,7 @@ Cell cell_of(std::uint64_t seed) {
   const int index = index_of_cell(seed);
   constexpr int kFaults = static_cast<int>(std::size(kFaultKinds));
   constexpr int kShapeCount = static_cast<int>(std::size(kShapes));
-  return {kWays[index / kFaults / kShapeCount], kShapes[index / kFaults % kShapeCount],
-          kFaultKinds[index % kFaults]};
+  return {kWays[index / kFaults / kShapeCount], kShapes[index / kFaults % kShapeCount], kFaultKinds[index % kFaults]};
 }
 
 CrewOptions crew_of(std::uint64_t seed) {
@@ -207,8 +220,7 @@ CrewOptions crew_of(std::uint64_t seed) {
   CrewOptions crew{.ranks = kSizes[drawn % std::size(kSizes)]};
   const std::uint64_t more = drawn >> 32;
   const Way way = cell_of(seed).way;
-  crew.shared_memory =
-      way == Way::kTwoPhaseShared || (way != Way::kTwoPhaseMessages && more % 2 == 0);
+  crew.shared_memory = way == Way::kTwoPhaseShared || (way != Way::kTwoPhaseMessages && more % 2 == 0);
   if (!crew.shared_memory) crew.ranks_per_node = static_cast<int>(more / 2 % 3);
   return crew;
 }
@@ -246,20 +258,17 @@ std::string Case::text() const {
   std::string text = fmt::format(
       "{} by {}, {} patterns, {}; {} ranks, {}, {} a node; file of {} bytes in {}; window {}, {} "
       "aggregators, {}{}",
-      direction == Direction::kRead ? "read" : "write", name_of(cell.way), name_of(cell.shape),
-      name_of(cell.fault), crew.ranks, crew.shared_memory ? "shared memory" : "messages",
-      crew.ranks_per_node, length, posix ? "posix" : "memory", rules.window, rules.aggregators,
-      may_modify_holes() ? "may modify holes" : "must not modify holes",
-      access.lock_writes ? ", locks" : "");
+      direction == Direction::kRead ? "read" : "write", name_of(cell.way), name_of(cell.shape), name_of(cell.fault),
+      crew.ranks, crew.shared_memory ? "shared memory" : "messages", crew.ranks_per_node, length,
+      posix ? "posix" : "memory", rules.window, rules.aggregators,
+      may_modify_holes() ? "may modify holes" : "must not modify holes", access.lock_writes ? ", locks" : "");
   if (fault.first >= 0)
-    text += fmt::format("; errno {} at operation {} of rank {}", fault.sys_errno, fault.first,
-                        faulty_rank);
+    text += fmt::format("; errno {} at operation {} of rank {}", fault.sys_errno, fault.first, faulty_rank);
   if (invalid_rank >= 0) text += fmt::format("; bad arguments on rank {}", invalid_rank);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    text +=
-        fmt::format("\n  rank {}: {} bytes in [{}, {}), {} ranges of the file, {} of memory", rank,
-                    ranks[rank].file.size(), ranks[rank].file.lower(), ranks[rank].file.upper(),
-                    ranks[rank].file.runs(), ranks[rank].memory.runs());
+    text += fmt::format("\n  rank {}: {} bytes in [{}, {}), {} ranges of the file, {} of memory", rank,
+                        ranks[rank].file.size(), ranks[rank].file.lower(), ranks[rank].file.upper(),
+                        ranks[rank].file.runs(), ranks[rank].memory.runs());
   return text;
 }
 

@@ -40,8 +40,7 @@ class Gate {
 void work_through(const CrewOptions& options, Series& series) {
   Gate gate(options.ranks);
   bool more = true;
-  run_threads(options.ranks,
-              {.ranks_per_node = options.ranks_per_node, .shared_memory = options.shared_memory},
+  run_threads(options.ranks, {.ranks_per_node = options.ranks_per_node, .shared_memory = options.shared_memory},
               [&](Group& group) {
                 for (;;) {
                   if (group.rank() == 0) more = series.prepare();

@@ -33,8 +33,7 @@ bool strikes(unsigned kind) {
   }
   if (!fate.plan || (fate.plan->kinds & kind) == 0) return false;
   const std::int64_t after = fate.operations++ - fate.plan->first;
-  const bool fails =
-      after == 0 || (after > 0 && fate.plan->every > 0 && after % fate.plan->every == 0);
+  const bool fails = after == 0 || (after > 0 && fate.plan->every > 0 && after % fate.plan->every == 0);
   if (fails) errno = fate.plan->sys_errno;
   return fails;
 }
@@ -90,9 +89,7 @@ PosixCalls faulty_calls() {
     const std::vector<iovec> part = part_of(pieces, count);
     return ::pwritev(fd, part.data(), static_cast<int>(part.size()), offset);
   };
-  calls.ftruncate = [](int fd, off_t size) {
-    return strikes(kFaultResize) ? -1 : ::ftruncate(fd, size);
-  };
+  calls.ftruncate = [](int fd, off_t size) { return strikes(kFaultResize) ? -1 : ::ftruncate(fd, size); };
   calls.fsync = [](int fd) { return strikes(kFaultSync) ? -1 : ::fsync(fd); };
   calls.lock = [](int fd, int command, struct flock* range) {
     return command == F_OFD_SETLKW && strikes(kFaultLock) ? -1 : ::fcntl(fd, command, range);

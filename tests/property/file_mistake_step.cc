@@ -20,9 +20,7 @@ struct Mistake {
   bool collective;    // else only the one that errs calls
   bool needs_others;  // it is no mistake unless somebody does otherwise
   Status (*make)(const Call& call);
-  bool (*possible)(const World& world) = [](const World& world) {
-    return !world.setting.mode.sequential;
-  };
+  bool (*possible)(const World& world) = [](const World& world) { return !world.setting.mode.sequential; };
 };
 
 Status transfer(const Call& call, Access access) {
@@ -31,8 +29,7 @@ Status transfer(const Call& call, Access access) {
   return {};
 }
 
-Status set_view(const Call& call, Offset displacement, Bytes etype, const Pattern& filetype,
-                Bytes extent) {
+Status set_view(const Call& call, Offset displacement, Bytes etype, const Pattern& filetype, Bytes extent) {
   if (!call.wrong) return call.file.set_view(View{0, 1, Pattern::run(0, 1), 1}, {});
   return call.file.set_view(View{displacement, etype, filetype, extent}, {});
 }
@@ -45,6 +42,29 @@ const Mistake kMistakes[] = {
      [](const Call& call) {
        return transfer(call, {.collective = true, .offset = call.wrong ? -1 : 0, .memory = {}});
      }},
+    {"a negative offset that is bound", Code::kArgument, true, false,
+     [](const Call& call) -> Status {
+       const Access access{.direction = call.direction, .collective = true, .offset = call.wrong ? -1 : 0};
+       ASSIGN_OR_RETURN(const Access bound, call.file.bind(access));
+       return transfer(call, bound);
+     }},
+    {"a negative offset of one that is bound", Code::kArgument, false, false,
+     [](const Call& call) -> Status {
+       RETURN_IF_ERROR(call.file.bind({.direction = call.direction, .offset = -1}));
+       return {};
+     }},
+    {"an explicit offset in a sequential file", Code::kUnsupportedOperation, true, false,
+     [](const Call& call) { return transfer(call, {.collective = true}); },
+     [](const World& world) { return world.setting.mode.sequential; }},
+    {"a seek in a sequential file", Code::kUnsupportedOperation, false, false,
+     [](const Call& call) { return call.file.seek(0, Whence::kSet); },
+     [](const World& world) { return world.setting.mode.sequential; }},
+    {"the place of a negative offset", Code::kArgument, false, false,
+     [](const Call& call) -> Status {
+       RETURN_IF_ERROR(call.file.byte_offset(-1));
+       return {};
+     },
+     always},
     {"a negative offset of one", Code::kArgument, false, false,
      [](const Call& call) { return transfer(call, {.offset = -1, .memory = {}}); }},
     {"arguments that do not convert", Code::kCount, true, false,
@@ -60,25 +80,17 @@ const Mistake kMistakes[] = {
        if (call.wrong) access.memory = {byte, Pattern::run(0, 3)};
        return transfer(call, access);
      },
-     [](const World& world) {
-       return !world.setting.mode.sequential && world.ranks.front().view.etype() > 1;
-     }},
+     [](const World& world) { return !world.setting.mode.sequential && world.ranks.front().view.etype() > 1; }},
     {"reading what may only be written", Code::kAccess, true, false,
      [](const Call& call) {
-       return transfer({call.file, call.wrong, Direction::kRead},
-                       {.collective = true, .memory = {}});
+       return transfer({call.file, call.wrong, Direction::kRead}, {.collective = true, .memory = {}});
      },
-     [](const World& world) {
-       return world.setting.mode.write_only && !world.setting.mode.sequential;
-     }},
+     [](const World& world) { return world.setting.mode.write_only && !world.setting.mode.sequential; }},
     {"writing what may only be read", Code::kReadOnly, true, false,
      [](const Call& call) {
-       return transfer({call.file, call.wrong, Direction::kWrite},
-                       {.collective = true, .memory = {}});
+       return transfer({call.file, call.wrong, Direction::kWrite}, {.collective = true, .memory = {}});
      },
-     [](const World& world) {
-       return world.setting.mode.read_only && !world.setting.mode.sequential;
-     }},
+     [](const World& world) { return world.setting.mode.read_only && !world.setting.mode.sequential; }},
     {"a negative displacement", Code::kArgument, true, false,
      [](const Call& call) { return set_view(call, -1, 1, Pattern::run(0, 1), 1); }, always},
     {"a file type that is not of etypes", Code::kDatatype, true, false,
@@ -86,15 +98,16 @@ const Mistake kMistakes[] = {
     {"a file type that starts below 0", Code::kDatatype, true, false,
      [](const Call& call) { return set_view(call, 0, 1, Pattern::run(-4, 6), 8); }, always},
     {"a file type out of order", Code::kDatatype, true, false,
+     [](const Call& call) { return set_view(call, 0, 1, Pattern::strided(2, -10, Pattern::run(20, 2)), 40); }, always},
+    {"a file type without extent", Code::kDatatype, true, false,
+     [](const Call& call) { return set_view(call, 0, 1, Pattern::run(0, 4), 0); }, always},
+    {"a view with hints of one only", Code::kNotSame, true, true,
      [](const Call& call) {
-       return set_view(call, 0, 1, Pattern::strided(2, -10, Pattern::run(20, 2)), 40);
+       return call.file.set_view({}, call.wrong ? HintList{{"cb_nodes", "77"}} : HintList{}, {});
      },
      always},
     {"an overlapping file type", Code::kDatatype, true, false,
-     [](const Call& call) {
-       return set_view(call, 0, 1, Pattern::strided(3, 2, Pattern::run(0, 4)), 40);
-     },
-     writes},
+     [](const Call& call) { return set_view(call, 0, 1, Pattern::strided(3, 2, Pattern::run(0, 4)), 40); }, writes},
     {"different etypes", Code::kNotSame, true, true,
      [](const Call& call) { return set_view(call, 0, 2, Pattern::run(0, 2), 2); }, always},
     {"different sizes", Code::kNotSame, true, true,
@@ -122,9 +135,7 @@ class MistakeStep final : public Step {
   MistakeStep(World& world, const Mistake& mistake)
       : mistake_(mistake), culprit_(static_cast<int>(pick(world.random, 0, world.size() - 1))) {}
 
-  std::string text() const override {
-    return fmt::format("{} on rank {}", mistake_.name, culprit_);
-  }
+  std::string text() const override { return fmt::format("{} on rank {}", mistake_.name, culprit_); }
   bool collective() const override { return mistake_.collective; }
 
   Result<Bytes> act(World& world, Group& group) override {
@@ -140,8 +151,7 @@ class MistakeStep final : public Step {
       const Result<Bytes>& result = world.side(rank).result;
       const bool fails = mistake_.collective || rank == culprit_;
       if (fails == result.has_value())
-        return fmt::format("rank {} {}", rank,
-                           fails ? "succeeds" : "fails: " + result.error().text());
+        return fmt::format("rank {} {}", rank, fails ? "succeeds" : "fails: " + result.error().text());
       if (fails && result.error().code != mistake_.code)
         return fmt::format("rank {} fails with another error: {}", rank, result.error().text());
     }
@@ -157,8 +167,7 @@ class MistakeStep final : public Step {
 
 std::unique_ptr<Step> draw_mistake(World& world) {
   const Mistake& mistake = kMistakes[world.random() % std::size(kMistakes)];
-  if ((mistake.needs_others && world.size() == 1) || !mistake.possible(world))
-    return draw_transfer(world);
+  if ((mistake.needs_others && world.size() == 1) || !mistake.possible(world)) return draw_transfer(world);
   return std::make_unique<MistakeStep>(world, mistake);
 }
 

@@ -15,8 +15,7 @@
 namespace stridio::testing {
 namespace {
 
-constexpr const char* kReplay =
-    "STRIDIO_CASES=1 property --gtest_filter='File*' with STRIDIO_SEED=";
+constexpr const char* kReplay = "STRIDIO_CASES=1 property --gtest_filter='File*' with STRIDIO_SEED=";
 
 // One open file, from open to close.
 class FileTrial {
@@ -65,11 +64,9 @@ std::optional<std::string> FileTrial::wrong_watch() const {
   for (std::size_t rank = 0; rank < world_.ranks.size(); ++rank) {
     const Watch& watch = world_.ranks[rank].watch;
     if (const auto& range = watch.unlocked_write)
-      return fmt::format("rank {} writes {} bytes at {} without a lock", rank, range->length,
-                         range->offset);
+      return fmt::format("rank {} writes {} bytes at {} without a lock", rank, range->length, range->offset);
     if (const auto& range = watch.stray_write)
-      return fmt::format("rank {} writes {} bytes at {}, which nobody asked for", rank,
-                         range->length, range->offset);
+      return fmt::format("rank {} writes {} bytes at {}, which nobody asked for", rank, range->length, range->offset);
   }
   return std::nullopt;
 }
@@ -79,8 +76,7 @@ std::optional<std::string> FileTrial::wrong_pointers() const {
     const RankSide& side = world_.ranks[rank];
     if (!side.file) continue;
     const auto position = side.file->position();
-    if (!world_.setting.mode.sequential &&
-        (!position || *position != side.pointer / side.view.etype()))
+    if (!world_.setting.mode.sequential && (!position || *position != side.pointer / side.view.etype()))
       return fmt::format("rank {} is at {}, right is {}", rank, position.value_or(-1),
                          side.pointer / side.view.etype());
     const auto shared = side.file->position_shared();
@@ -100,8 +96,7 @@ std::optional<std::string> FileTrial::wrong_failure() {
     const Result<Bytes>& result = world_.side(rank).result;
     const bool fails = world_.fails(rank, step_->collective());
     if (fails == result.has_value())
-      return fmt::format("rank {} {}", rank,
-                         fails ? "succeeds" : "fails: " + result.error().text());
+      return fmt::format("rank {} {}", rank, fails ? "succeeds" : "fails: " + result.error().text());
     if (fails && result.error().code != right)
       return fmt::format("rank {} fails with another error: {}", rank, result.error().text());
     if (fails) failed |= set_of(rank);
@@ -109,8 +104,7 @@ std::optional<std::string> FileTrial::wrong_failure() {
   const Ownership& owners = step_->owners();
   const Image image = world_.contents();
   for (std::size_t at = 0; at < std::max(image.size(), world_.image.size()); ++at) {
-    if (static_cast<Offset>(at) < owners.upper() && owners.at(static_cast<Offset>(at)) != 0)
-      continue;
+    if (static_cast<Offset>(at) < owners.upper() && owners.at(static_cast<Offset>(at)) != 0) continue;
     const std::byte was = at < world_.image.size() ? world_.image[at] : std::byte{0};
     if (at >= image.size() || image[at] != was)
       return fmt::format("byte {} of the file changed, which nobody asked for", at);
@@ -129,8 +123,7 @@ std::optional<std::string> FileTrial::wrong() {
 // The cases of one crew.
 class FileCases final : public Series {
  public:
-  FileCases(std::vector<std::uint64_t> seeds, ScratchFile& path, Watchdog& watchdog,
-            std::int64_t& struck)
+  FileCases(std::vector<std::uint64_t> seeds, ScratchFile& path, Watchdog& watchdog, std::int64_t& struck)
       : seeds_(std::move(seeds)), path_(path), watchdog_(watchdog), struck_(struck) {}
 
   bool prepare() override {
@@ -149,9 +142,7 @@ class FileCases final : public Series {
  private:
   bool judge() {
     const auto wrong = trial_->wrong();
-    if (wrong)
-      ADD_FAILURE() << *wrong << "\nreplay: " << kReplay << seeds_[next_ - 1] << "\n"
-                    << trial_->text();
+    if (wrong) ADD_FAILURE() << *wrong << "\nreplay: " << kReplay << seeds_[next_ - 1] << "\n" << trial_->text();
     return !wrong;
   }
 

@@ -23,8 +23,7 @@ class OpenStep final : public Step {
     const FileSetting& setting = world.setting;
     RankSide& side = world.side(group.rank());
     if (setting.by_path) {
-      ASSIGN_OR_RETURN(side.file,
-                       File::open(borrowed(group), world.path.path(), setting.mode, setting.hints));
+      ASSIGN_OR_RETURN(side.file, File::open(borrowed(group), world.path.path(), setting.mode, setting.hints));
       return 0;
     }
     auto file = put_together(world, group);
@@ -53,8 +52,7 @@ class OpenStep final : public Step {
                     .report_directory = {},
                     .explain = false};
     const bool faulty = setting.faulty_rank < 0 || setting.faulty_rank == group.rank();
-    if (setting.fault.first >= 0 && faulty)
-      parts.storage = wrap_fault(std::move(parts.storage), setting.fault);
+    if (setting.fault.first >= 0 && faulty) parts.storage = wrap_fault(std::move(parts.storage), setting.fault);
     parts.storage = wrap_watch(std::move(parts.storage), world.side(group.rank()).watch);
     return std::make_unique<FileImpl>(std::move(parts));
   }
@@ -80,8 +78,7 @@ class SeekStep final : public Step {
     for (int rank = 0; rank < world.size(); ++rank) {
       if (shared && rank > 0) break;
       const RankSide& side = world.side(rank);
-      const Offset target =
-          pick(random, 0, side.view.capacity(world.setting.limit) / side.view.etype());
+      const Offset target = pick(random, 0, side.view.capacity(world.setting.limit) / side.view.etype());
       const auto whence = Whence(pick(random, 0, side.view.regular() ? 2 : 1));
       const Offset now = (shared ? world.shared_pointer : side.pointer) / side.view.etype();
       Offset base = whence == Whence::kCurrent ? now : 0;
@@ -95,16 +92,14 @@ class SeekStep final : public Step {
   Result<Bytes> act(World& world, Group& group) override {
     File& file = *world.side(group.rank()).file;
     const Seek& seek = shared_ ? seeks_.front() : seeks_[static_cast<std::size_t>(group.rank())];
-    RETURN_IF_ERROR(shared_ ? file.seek_shared(seek.offset, seek.whence)
-                            : file.seek(seek.offset, seek.whence));
+    RETURN_IF_ERROR(shared_ ? file.seek_shared(seek.offset, seek.whence) : file.seek(seek.offset, seek.whence));
     return file.byte_offset(seek.target);
   }
 
   std::optional<std::string> wrong(World& world) override {
     for (int rank = 0; rank < world.size(); ++rank) {
       RankSide& side = world.side(rank);
-      const Offset target =
-          (shared_ ? seeks_.front() : seeks_[static_cast<std::size_t>(rank)]).target;
+      const Offset target = (shared_ ? seeks_.front() : seeks_[static_cast<std::size_t>(rank)]).target;
       Bytes& pointer = shared_ ? world.shared_pointer : side.pointer;
       pointer = target * side.view.etype();
       if (side.result && *side.result != side.view.offset_of(target * side.view.etype()))
@@ -125,11 +120,8 @@ class SeekStep final : public Step {
 
 class ResizeStep final : public Step {
  public:
-  ResizeStep(World& world, bool resizes)
-      : resizes_(resizes), size_(pick(world.random, 0, world.setting.limit)) {}
-  std::string text() const override {
-    return fmt::format("{} {}", resizes_ ? "set_size" : "preallocate", size_);
-  }
+  ResizeStep(World& world, bool resizes) : resizes_(resizes), size_(pick(world.random, 0, world.setting.limit)) {}
+  std::string text() const override { return fmt::format("{} {}", resizes_ ? "set_size" : "preallocate", size_); }
   bool collective() const override { return true; }
 
   Result<Bytes> act(World& world, Group& group) override {
@@ -141,8 +133,7 @@ class ResizeStep final : public Step {
     if (auto failed = any_failed(world)) return failed;
     const auto size = static_cast<std::size_t>(size_);
     if (resizes_ || size > world.image.size()) world.image.resize(size);
-    if (world.contents() != world.image)
-      return "the file is not as it was, cut or extended with zeros";
+    if (world.contents() != world.image) return "the file is not as it was, cut or extended with zeros";
     return std::nullopt;
   }
 
@@ -155,9 +146,7 @@ class SizeStep final : public Step {
  public:
   std::string text() const override { return "size"; }
   bool collective() const override { return false; }
-  Result<Bytes> act(World& world, Group& group) override {
-    return world.side(group.rank()).file->size();
-  }
+  Result<Bytes> act(World& world, Group& group) override { return world.side(group.rank()).file->size(); }
   std::optional<std::string> wrong(World& world) override {
     if (auto failed = any_failed(world)) return failed;
     for (const RankSide& side : world.ranks)
@@ -212,8 +201,7 @@ std::unique_ptr<Step> close_step() { return std::make_unique<CloseStep>(); }
 
 std::unique_ptr<Step> draw_step(World& world) {
   const FileSetting& setting = world.setting;
-  const bool may_seek =
-      !setting.mode.sequential && world.ranks.front().view.capacity(setting.limit) > 0;
+  const bool may_seek = !setting.mode.sequential && world.ranks.front().view.capacity(setting.limit) > 0;
   switch (pick(world.random, 0, 23)) {
     case 0:
       return std::make_unique<SyncStep>();

@@ -46,9 +46,7 @@ class TransferStep final : public Step {
 
  private:
   bool writes() const { return direction_ == Direction::kWrite; }
-  bool by_turns() const {
-    return pointer_ == Pointer::kShared && !collective_;
-  }  // in an order that nobody knows
+  bool by_turns() const { return pointer_ == Pointer::kShared && !collective_; }  // in an order that nobody knows
   void draw_kind(World& world);
   void draw_part(World& world, int rank, Bytes& shared);
   void forbid_overlaps();
@@ -59,8 +57,7 @@ class TransferStep final : public Step {
   std::optional<std::string> wrong_counts(const World& world) const;
   std::optional<std::string> wrong_memory(const World& world, int rank) const;
   std::optional<std::string> wrong_image(World& world) const;
-  std::optional<std::string> wrong_order(const std::vector<Claim>& claims,
-                                         const Image& image) const;
+  std::optional<std::string> wrong_order(const std::vector<Claim>& claims, const Image& image) const;
   Bytes right_count(const World& world, const Part& part) const;
   std::vector<Claim> claims() const;
   bool fits_at(const World& world, const Image& image, int rank, Bytes position) const;
@@ -162,8 +159,8 @@ void TransferStep::note_owners(World& world) {
 
 std::string TransferStep::text() const {
   const char* pointers[] = {"explicit offsets", "individual pointers", "shared pointer"};
-  std::string text = fmt::format("{}{} by {}:", writes() ? "write" : "read",
-                                 collective_ ? "_all" : "", pointers[static_cast<int>(pointer_)]);
+  std::string text = fmt::format("{}{} by {}:", writes() ? "write" : "read", collective_ ? "_all" : "",
+                                 pointers[static_cast<int>(pointer_)]);
   for (const Part& part : parts_) text += fmt::format(" {}+{}", part.position, part.length);
   return text;
 }
@@ -178,8 +175,7 @@ UserMemory TransferStep::filled(const World&, int rank) const {
   const Part& part = parts_[static_cast<std::size_t>(rank)];
   UserMemory memory = noise_for(part.memory);
   if (writes())
-    for (std::size_t i = 0; i < part.places.size(); ++i)
-      memory.base()[part.places[i]] = value(rank, i);
+    for (std::size_t i = 0; i < part.places.size(); ++i) memory.base()[part.places[i]] = value(rank, i);
   return memory;
 }
 
@@ -204,9 +200,7 @@ Result<Bytes> TransferStep::act(World& world, Group& group) {
 // A read ends at the first byte past the end of the file.
 Bytes TransferStep::right_count(const World& world, const Part& part) const {
   if (writes()) return part.length;
-  const auto past_end = [&](Offset offset) {
-    return offset >= static_cast<Offset>(world.image.size());
-  };
+  const auto past_end = [&](Offset offset) { return offset >= static_cast<Offset>(world.image.size()); };
   return std::find_if(part.offsets.begin(), part.offsets.end(), past_end) - part.offsets.begin();
 }
 
@@ -214,8 +208,7 @@ std::optional<std::string> TransferStep::wrong_counts(const World& world) const 
   for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
     const Bytes right = right_count(world, parts_[rank]);
     if (*world.ranks[rank].result == right) continue;
-    return fmt::format("rank {} moved {} bytes, right is {}", rank, *world.ranks[rank].result,
-                       right);
+    return fmt::format("rank {} moved {} bytes, right is {}", rank, *world.ranks[rank].result, right);
   }
   return std::nullopt;
 }
@@ -230,9 +223,8 @@ std::optional<std::string> TransferStep::wrong_memory(const World& world, int ra
   const Image& is = world.ranks[static_cast<std::size_t>(rank)].memory.bytes;
   for (std::size_t at = 0; at < is.size(); ++at)
     if (is[at] != right.bytes[at])
-      return fmt::format("rank {} has {} at byte {} of its memory, right is {}", rank,
-                         static_cast<int>(is[at]), static_cast<Offset>(at) - right.margin,
-                         static_cast<int>(right.bytes[at]));
+      return fmt::format("rank {} has {} at byte {} of its memory, right is {}", rank, static_cast<int>(is[at]),
+                         static_cast<Offset>(at) - right.margin, static_cast<int>(right.bytes[at]));
   return std::nullopt;
 }
 
@@ -240,10 +232,8 @@ std::vector<Claim> TransferStep::claims() const {
   std::vector<Claim> claims;
   for (std::size_t rank = 0; rank < parts_.size(); ++rank)
     for (std::size_t i = 0; i < parts_[rank].offsets.size(); ++i)
-      claims.push_back(
-          {parts_[rank].offsets[i], static_cast<int>(rank), value(static_cast<int>(rank), i)});
-  std::sort(claims.begin(), claims.end(),
-            [](const Claim& a, const Claim& b) { return a.offset < b.offset; });
+      claims.push_back({parts_[rank].offsets[i], static_cast<int>(rank), value(static_cast<int>(rank), i)});
+  std::sort(claims.begin(), claims.end(), [](const Claim& a, const Claim& b) { return a.offset < b.offset; });
   return claims;
 }
 
@@ -272,15 +262,13 @@ std::optional<std::string> TransferStep::wrong_image(World& world) const {
 
 // In atomic mode the outcome is that of the writes one after the other: nobody comes after himself.
 // later[a] are those that came after a, since one of a's bytes is theirs.
-std::optional<std::string> TransferStep::wrong_order(const std::vector<Claim>& claims,
-                                                     const Image& image) const {
+std::optional<std::string> TransferStep::wrong_order(const std::vector<Claim>& claims, const Image& image) const {
   unsigned later[kMostRanks] = {};
   for (std::size_t i = 0, end = 0; i < claims.size(); i = end) {
     unsigned winners = 0, all = 0;
     for (end = i; end < claims.size() && claims[end].offset == claims[i].offset; ++end) {
       all |= 1u << claims[end].rank;
-      if (image[static_cast<std::size_t>(claims[i].offset)] == claims[end].value)
-        winners |= 1u << claims[end].rank;
+      if (image[static_cast<std::size_t>(claims[i].offset)] == claims[end].value) winners |= 1u << claims[end].rank;
     }
     if ((winners & (winners - 1)) != 0) continue;  // two wrote the same value
     for (int rank = 0; rank < kMostRanks; ++rank)
@@ -307,9 +295,10 @@ bool TransferStep::fits_at(const World& world, const Image& image, int rank, Byt
   for (Bytes i = 0; i < count; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const auto offset = static_cast<std::size_t>(offsets[at]);
-    const std::byte theirs = writes() ? value(rank, at)
-                                      : world.ranks[index].memory.bytes[static_cast<std::size_t>(
-                                            part.places[at] + world.ranks[index].memory.margin)];
+    const std::byte theirs =
+        writes() ? value(rank, at)
+                 : world.ranks[index]
+                       .memory.bytes[static_cast<std::size_t>(part.places[at] + world.ranks[index].memory.margin)];
     if (offset >= image.size() || image[offset] != theirs) return false;
   }
   return true;
@@ -335,8 +324,7 @@ bool TransferStep::place(World& world, const Image& image, Bytes position, unsig
 void TransferStep::move_pointers(World& world) const {
   if (pointer_ == Pointer::kShared) world.shared_pointer += region_;
   if (pointer_ != Pointer::kIndividual) return;
-  for (std::size_t rank = 0; rank < parts_.size(); ++rank)
-    world.ranks[rank].pointer += parts_[rank].length;
+  for (std::size_t rank = 0; rank < parts_.size(); ++rank) world.ranks[rank].pointer += parts_[rank].length;
 }
 
 std::optional<std::string> TransferStep::wrong(World& world) {

@@ -32,8 +32,7 @@ View draw_interleaved(Random& random, Bytes etype, int rank, int ranks) {
   View view;
   view.displacement = element * tiles * rank;
   view.etype_size = etype;
-  view.filetype =
-      Pattern::strided(pick(random, 1, 3), element * tiles * ranks, Pattern::run(0, element));
+  view.filetype = Pattern::strided(pick(random, 1, 3), element * tiles * ranks, Pattern::run(0, element));
   view.filetype_extent = element;
   return view;
 }
@@ -54,6 +53,8 @@ class ViewStep final : public Step {
     const Bytes etype = Bytes{1} << pick(random, 0, 3);
     const std::int64_t kind = pick(random, 0, 6);
     const std::uint64_t common = random();
+    const char* buffers[] = {"4096", "4500", "9000"};
+    if (one_in(random, 3)) hints_ = {{"cb_buffer_size", buffers[random() % 3]}, {"cb_nodes", "2"}};
     same_ = kind < 2 || world.size() == 1;
     for (int rank = 0; rank < world.size(); ++rank) {
       Random alike(common);
@@ -71,16 +72,16 @@ class ViewStep final : public Step {
   std::string text() const override {
     std::string text = "set_view";
     for (const View& view : views_)
-      text += fmt::format(" [{}: {} bytes in {} ranges up to {} every {}, etype {}]",
-                          view.displacement, view.filetype.size(), view.filetype.runs(),
-                          view.filetype.upper(), view.filetype_extent, view.etype_size);
+      text += fmt::format(" [{}: {} bytes in {} ranges up to {} every {}, etype {}]", view.displacement,
+                          view.filetype.size(), view.filetype.runs(), view.filetype.upper(), view.filetype_extent,
+                          view.etype_size);
     return text;
   }
   bool collective() const override { return true; }
 
   Result<Bytes> act(World& world, Group& group) override {
     File& file = *world.side(group.rank()).file;
-    RETURN_IF_ERROR(file.set_view(views_[static_cast<std::size_t>(group.rank())], {}));
+    RETURN_IF_ERROR(file.set_view(views_[static_cast<std::size_t>(group.rank())], hints_));
     return 0;
   }
 
@@ -97,6 +98,7 @@ class ViewStep final : public Step {
 
  private:
   std::vector<View> views_;
+  HintList hints_;
   bool same_;
 };
 

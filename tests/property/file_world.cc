@@ -16,8 +16,7 @@ ViewModel::ViewModel(const View& view) : view_(view), tile_(flatten(view.filetyp
 
 Offset ViewModel::offset_of(Bytes position) const {
   const auto n = static_cast<Bytes>(tile_.size());
-  return view_.displacement + position / n * view_.filetype_extent +
-         tile_[static_cast<std::size_t>(position % n)];
+  return view_.displacement + position / n * view_.filetype_extent + tile_[static_cast<std::size_t>(position % n)];
 }
 
 std::vector<Offset> ViewModel::offsets(Bytes position, Bytes length) const {
@@ -67,8 +66,7 @@ HintList draw_hints(Random& random) {
   draw_hint(random, hints, "romio_ds_write", {"enable", "enable", "disable", "automatic"});
   draw_hint(random, hints, "ind_rd_buffer_size", {"4096", "5001"});
   draw_hint(random, hints, "ind_wr_buffer_size", {"4096", "5001"});
-  draw_hint(random, hints, "stridio_method",
-            {"direct", "list", "sieve", "independent", "two_phase"});
+  draw_hint(random, hints, "stridio_method", {"direct", "list", "sieve", "independent", "two_phase"});
   return hints;
 }
 
@@ -118,8 +116,7 @@ FileSetting make_setting(std::uint64_t seed) {
   setting.steps = static_cast<int>(pick(random, 1, 8));
   if (!setting.by_path && one_in(random, 3)) {
     setting.fault = draw_fault(random);
-    if (!one_in(random, 3))
-      setting.faulty_rank = static_cast<int>(pick(random, 0, setting.crew.ranks - 1));
+    if (!one_in(random, 3)) setting.faulty_rank = static_cast<int>(pick(random, 0, setting.crew.ranks - 1));
   }
   return setting;
 }
@@ -131,18 +128,16 @@ bool FileSetting::hint_is(const char* name, const char* value) const {
 }
 
 std::string FileSetting::text() const {
-  std::string text =
-      fmt::format("{} ranks, {}, {} a node; {}{}{}{}{}; file of {} bytes {}", crew.ranks,
-                  crew.shared_memory ? "shared memory" : "messages", crew.ranks_per_node,
-                  mode.read_only    ? "RDONLY"
-                  : mode.write_only ? "WRONLY"
-                                    : "RDWR",
-                  mode.unique_open ? " UNIQUE_OPEN" : "", mode.append ? " APPEND" : "",
-                  mode.sequential ? " SEQUENTIAL" : "", mode.create ? " CREATE" : "", length,
-                  by_path ? "opened by its path" : "in memory");
+  std::string text = fmt::format("{} ranks, {}, {} a node; {}{}{}{}{}; file of {} bytes {}", crew.ranks,
+                                 crew.shared_memory ? "shared memory" : "messages", crew.ranks_per_node,
+                                 mode.read_only    ? "RDONLY"
+                                 : mode.write_only ? "WRONLY"
+                                                   : "RDWR",
+                                 mode.unique_open ? " UNIQUE_OPEN" : "", mode.append ? " APPEND" : "",
+                                 mode.sequential ? " SEQUENTIAL" : "", mode.create ? " CREATE" : "", length,
+                                 by_path ? "opened by its path" : "in memory");
   if (fault.first >= 0)
-    text += fmt::format("; errno {} at operation {} of rank {}", fault.sys_errno, fault.first,
-                        faulty_rank);
+    text += fmt::format("; errno {} at operation {} of rank {}", fault.sys_errno, fault.first, faulty_rank);
   for (const auto& [name, value] : hints) text += fmt::format("\n  {}={}", name, value);
   return text;
 }
@@ -167,16 +162,13 @@ bool World::may_modify_holes() const {
 
 bool World::any_struck() const {
   if (setting.fault.first < 0) return false;
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [](const RankSide& each) { return each.struck() > 0; });
+  return std::any_of(ranks.begin(), ranks.end(), [](const RankSide& each) { return each.struck() > 0; });
 }
 
 bool World::fails(int rank, bool collective) const {
   return collective ? any_struck() : ranks[static_cast<std::size_t>(rank)].struck() > 0;
 }
 
-Image World::contents() const {
-  return setting.by_path ? path.contents() : contents_of_memory(file);
-}
+Image World::contents() const { return setting.by_path ? path.contents() : contents_of_memory(file); }
 
 }  // namespace stridio::testing

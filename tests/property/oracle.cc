@@ -21,8 +21,7 @@ Bytes bytes_before_end(const Pattern& file, Bytes length) {
 void Ownership::add(int writer, const Pattern& file) {
   for (Cursor cursor(file); !cursor.done();) {
     const Extent range = cursor.next_range();
-    for (Offset at = range.offset; at < range.end(); ++at)
-      writers_[static_cast<std::size_t>(at)] |= set_of(writer);
+    for (Offset at = range.offset; at < range.end(); ++at) writers_[static_cast<std::size_t>(at)] |= set_of(writer);
   }
 }
 
@@ -34,16 +33,14 @@ bool Ownership::covers(const Extent& range, Writers set) const {
 }
 
 bool Ownership::overlap() const {
-  return std::any_of(writers_.begin(), writers_.end(),
-                     [](Writers set) { return (set & (set - 1)) != 0; });
+  return std::any_of(writers_.begin(), writers_.end(), [](Writers set) { return (set & (set - 1)) != 0; });
 }
 
 namespace {
 
 // Whether a byte can be what the writers leave there. A byte that only failed ranks write may be as
 // before.
-bool possible(std::byte byte, Offset at, std::byte before, Ownership::Writers writers,
-              Ownership::Writers failed) {
+bool possible(std::byte byte, Offset at, std::byte before, Ownership::Writers writers, Ownership::Writers failed) {
   if ((writers & ~failed) == 0 && byte == before) return true;
   for (int writer = 0; writer < kMostRanks; ++writer)
     if ((writers & set_of(writer)) != 0 && byte == contents_of(writer)[at]) return true;
@@ -75,17 +72,15 @@ std::optional<std::string> wrong_length(Bytes length, const Ownership& owners, B
 
 std::optional<std::string> wrong_file(const Image& file, const Ownership& owners, Bytes before,
                                       Ownership::Writers failed) {
-  if (auto wrong = wrong_length(static_cast<Bytes>(file.size()), owners, before, failed))
-    return wrong;
+  if (auto wrong = wrong_length(static_cast<Bytes>(file.size()), owners, before, failed)) return wrong;
   const std::byte* old = contents_of(kBefore);
   for (Offset at = 0; at < static_cast<Offset>(file.size()); ++at) {
     const std::byte byte = file[static_cast<std::size_t>(at)];
     const std::byte was = at < before ? old[at] : std::byte{0};
     const Ownership::Writers writers = at < owners.upper() ? owners.at(at) : Ownership::Writers{0};
     if (possible(byte, at, was, writers, failed)) continue;
-    return fmt::format("byte {} of the file is {}, was {}; written by:{}; failed:{}", at,
-                       static_cast<int>(byte), static_cast<int>(was), owners_text(writers),
-                       owners_text(failed));
+    return fmt::format("byte {} of the file is {}, was {}; written by:{}; failed:{}", at, static_cast<int>(byte),
+                       static_cast<int>(was), owners_text(writers), owners_text(failed));
   }
   return std::nullopt;
 }
@@ -93,8 +88,7 @@ std::optional<std::string> wrong_file(const Image& file, const Ownership& owners
 UserMemory noise_for(const Pattern& memory) {
   UserMemory user;
   user.margin = kMargin - std::min<Offset>(0, memory.lower());
-  user.bytes.resize(
-      static_cast<std::size_t>(user.margin + std::max<Offset>(0, memory.upper()) + kMargin));
+  user.bytes.resize(static_cast<std::size_t>(user.margin + std::max<Offset>(0, memory.upper()) + kMargin));
   for (std::size_t at = 0; at < user.bytes.size(); at += kMostOffsets)
     std::memcpy(user.bytes.data() + at, contents_of(kNoise),
                 std::min<std::size_t>(kMostOffsets, user.bytes.size() - at));
@@ -103,11 +97,9 @@ UserMemory noise_for(const Pattern& memory) {
 
 UserMemory memory_to_write(const RankRequest& request, int rank) {
   UserMemory user = noise_for(request.memory);
-  each_piece(request.file, request.memory, request.file.size(),
-             [&](Offset file, Offset memory, Bytes length) {
-               std::memcpy(user.base() + memory, contents_of(rank) + file,
-                           static_cast<std::size_t>(length));
-             });
+  each_piece(request.file, request.memory, request.file.size(), [&](Offset file, Offset memory, Bytes length) {
+    std::memcpy(user.base() + memory, contents_of(rank) + file, static_cast<std::size_t>(length));
+  });
   return user;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "collective/window_reader.h"
 #include "plan/collective_plan.h"
 #include "property/seed.h"
 
@@ -33,9 +34,7 @@ struct CollectiveCase {
   CollectiveRules rules;
   Profile profile;
 
-  CollectivePlan plan() const {
-    return plan_collective(Direction::kWrite, shapes, topology, caps, profile, rules);
-  }
+  CollectivePlan plan() const { return plan_collective(Direction::kWrite, shapes, topology, caps, profile, rules); }
   Bytes bytes_in(const Extent& range) const {
     Bytes bytes = 0;
     for (const Pattern& file : files) bytes += file.clip(range).size();
@@ -97,12 +96,10 @@ void expect_equal_parts(const CollectiveCase& drawn, const CollectivePlan& plan)
     unit += std::min(alignment, file.size());
   }
   for (const FileDomain& domain : plan.domains) most = std::max(most, drawn.bytes_in(domain.range));
-  const auto parts = static_cast<Bytes>(
-      drawn.rules.aggregators > 0
-          ? std::min(drawn.rules.aggregators, static_cast<int>(drawn.files.size()))
-          : static_cast<int>(plan.domains.size()));
-  EXPECT_LE(most,
-            total / parts + total / 8 + 2 * unit + 16 * static_cast<Bytes>(drawn.files.size()))
+  const auto parts = static_cast<Bytes>(drawn.rules.aggregators > 0
+                                            ? std::min(drawn.rules.aggregators, static_cast<int>(drawn.files.size()))
+                                            : static_cast<int>(plan.domains.size()));
+  EXPECT_LE(most, total / parts + total / 8 + 2 * unit + 16 * static_cast<Bytes>(drawn.files.size()))
       << "of " << total << " in " << parts << " parts";
 }
 
@@ -144,6 +141,41 @@ TEST(PlanProperty, EqualInputGivesEqualPlans) {
   });
 }
 
+// ---- Windows
+
+// An aggregator's windows hold the union of the ranks' bytes, each run once and in order, in bounded pieces.
+void expect_windows_of(const std::vector<Pattern>& files, Bytes length) {
+  WindowReader reader(files, length);
+  UnionReader all(files);
+  Extent rest;
+  for (FileWindow window = reader.next(); !window.empty(); window = reader.next()) {
+    EXPECT_LE(window.range.length, length);
+    EXPECT_LE(window.runs.size(), std::size_t{1} << 16);
+    EXPECT_EQ(window.runs.front().offset, window.range.offset);
+    EXPECT_EQ(window.runs.back().end(), window.range.end());
+    for (const Extent& run : window.runs) {
+      if (rest.empty()) rest = all.next().value_or(Extent{});
+      ASSERT_EQ(run.offset, rest.offset);
+      ASSERT_LE(run.length, rest.length);
+      rest = {run.end(), rest.end() - run.end()};
+    }
+  }
+  EXPECT_TRUE(rest.empty());
+  EXPECT_FALSE(all.next());
+}
+
+TEST(PlanProperty, WindowsHoldTheUnion) {
+  for_each_seed(2000, [](std::uint64_t seed) {
+    Random random(mixed(seed));
+    std::vector<Pattern> files;
+    const Bytes span = Bytes{1} << pick(random, 3, 13);
+    for (std::int64_t rank = pick(random, 1, 9); rank > 0; --rank)
+      files.push_back(random_ascending(random, static_cast<Shape>(pick(random, 0, 5)), span));
+    expect_windows_of(files, pick(random, 1, span));
+  });
+  expect_windows_of({Pattern::strided(200000, 2, Pattern::run(0, 1))}, Bytes{1} << 20);
+}
+
 // ---- One process
 
 struct AccessCase {
@@ -155,10 +187,9 @@ struct AccessCase {
 
 AccessCase draw_access_case(std::uint64_t seed) {
   Random random(mixed(seed));
-  const Pattern file = one_in(random, 4)
-                           ? random_pattern(random, 4000)
-                           : random_ascending(random, static_cast<Shape>(pick(random, 0, 5)),
-                                              Bytes{1} << pick(random, 3, 30));
+  const Pattern file = one_in(random, 4) ? random_pattern(random, 4000)
+                                         : random_ascending(random, static_cast<Shape>(pick(random, 0, 5)),
+                                                            Bytes{1} << pick(random, 3, 30));
   AccessCase drawn;
   drawn.shape = shape_of(one_in(random, 2) ? Direction::kRead : Direction::kWrite, file,
                          random_memory(random, std::min<Bytes>(file.size(), 1000)));

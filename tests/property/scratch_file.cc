@@ -31,29 +31,25 @@ ScratchFile::~ScratchFile() { ::close(fd_); }
 
 void ScratchFile::fill(Bytes length) {
   require(::ftruncate(fd_, 0) == 0, "ftruncate");
-  require(::pwrite(fd_, contents_of(kBefore), static_cast<std::size_t>(length), 0) == length,
-          "pwrite");
+  require(::pwrite(fd_, contents_of(kBefore), static_cast<std::size_t>(length), 0) == length, "pwrite");
 }
 
 Image ScratchFile::contents() const {
   Image image(static_cast<std::size_t>(::lseek(fd_, 0, SEEK_END)));
-  require(::pread(fd_, image.data(), image.size(), 0) == static_cast<ssize_t>(image.size()),
-          "pread");
+  require(::pread(fd_, image.data(), image.size(), 0) == static_cast<ssize_t>(image.size()), "pread");
   return image;
 }
 
 std::shared_ptr<MemoryFile> make_filled_memory(Bytes length) {
   auto file = make_memory_file();
-  require(open_memory(file)->write({0, length}, contents_of(kBefore)).has_value(),
-          "writing to memory");
+  require(open_memory(file)->write({0, length}, contents_of(kBefore)).has_value(), "writing to memory");
   return file;
 }
 
 Image contents_of_memory(const std::shared_ptr<MemoryFile>& file) {
   const auto storage = open_memory(file);
   Image image(static_cast<std::size_t>(*storage->size()));
-  require(storage->read({0, static_cast<Bytes>(image.size())}, image.data()).has_value(),
-          "reading memory");
+  require(storage->read({0, static_cast<Bytes>(image.size())}, image.data()).has_value(), "reading memory");
   return image;
 }
 

@@ -26,8 +26,7 @@ constexpr Bytes kLength = kBlock * kBlocks * kWritersAtOnce;
 // How a writer's storage is opened, and what it is given on the way.
 using Opener = std::function<std::unique_ptr<Storage>(int writer)>;
 
-std::unique_ptr<FileImpl> open_file(Group& group, std::unique_ptr<Storage> storage,
-                                    const HintList& hints) {
+std::unique_ptr<FileImpl> open_file(Group& group, std::unique_ptr<Storage> storage, const HintList& hints) {
   std::vector<std::string> warnings;
   FileParts parts{.group = {&group, [](Group*) {}},
                   .storage = std::move(storage),
@@ -103,14 +102,11 @@ TEST(SieveRace, WithoutThePromiseHolesAreNotTouched) {
     const auto file = make_filled_memory(0);
     Watch watches[kWritersAtOnce];
     const auto own = [](int writer, const Extent& range) {
-      return range.offset / kBlock % kWritersAtOnce == writer &&
-             (range.end() - 1) / kBlock == range.offset / kBlock;
+      return range.offset / kBlock % kWritersAtOnce == writer && (range.end() - 1) / kBlock == range.offset / kBlock;
     };
     write_at_once(
         [&](int writer) {
-          watches[writer].may_write = [own, writer](const Extent& range) {
-            return own(writer, range);
-          };
+          watches[writer].may_write = [own, writer](const Extent& range) { return own(writer, range); };
           return wrap_watch(open_memory(file), watches[writer]);
         },
         hints, 3);

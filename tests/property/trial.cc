@@ -15,8 +15,7 @@ constexpr Code kBadArguments = Code::kCount;
 
 }  // namespace
 
-Trial::Trial(Case tried, ScratchFile& path)
-    : case_(std::move(tried)), path_(path), ranks_(case_.ranks.size()) {
+Trial::Trial(Case tried, ScratchFile& path) : case_(std::move(tried)), path_(path), ranks_(case_.ranks.size()) {
   owners_.reset(std::max(case_.upper(), case_.length));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const int rank = static_cast<int>(i);
@@ -53,8 +52,7 @@ std::unique_ptr<Storage> Trial::open(int rank) {
     return wrap_watch(std::move(*storage), watch);
   }
   auto storage = open_memory(file_);
-  if (case_.fault.first >= 0 && case_.fails_on(rank))
-    storage = wrap_fault(std::move(storage), case_.fault);
+  if (case_.fault.first >= 0 && case_.fails_on(rank)) storage = wrap_fault(std::move(storage), case_.fault);
   return wrap_watch(std::move(storage), watch);
 }
 
@@ -66,8 +64,7 @@ CollectiveRequest Trial::request_of(int rank) {
                             .access = case_.access,
                             .rules = case_.rules,
                             .profile = case_.profile};
-  if (rank == case_.invalid_rank)
-    request.invalid = Error{.code = kBadArguments, .what = "bad count"};
+  if (rank == case_.invalid_rank) request.invalid = Error{.code = kBadArguments, .what = "bad count"};
   return request;
 }
 
@@ -75,8 +72,7 @@ Result<Transferred> Trial::carry_out(Group& group, Storage& storage, int rank) {
   Rank& mine = ranks_[static_cast<std::size_t>(rank)];
   const CollectiveRequest request = request_of(rank);
   if (collective(case_.cell.way)) {
-    ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
-                     run_collective(group, storage, request, mine.times));
+    ASSIGN_OR_RETURN(const CollectiveOutcome outcome, run_collective(group, storage, request, mine.times));
     return outcome.moved;
   }
   const RequestShape shape = shape_of(case_.direction, request.file, request.memory.pattern);
@@ -88,12 +84,10 @@ void Trial::act(Group& group) {
   const int rank = group.rank();
   Rank& mine = ranks_[static_cast<std::size_t>(rank)];
   const RankRequest& request = case_.ranks[static_cast<std::size_t>(rank)];
-  mine.memory = case_.direction == Direction::kWrite ? memory_to_write(request, rank)
-                                                     : noise_for(request.memory);
+  mine.memory = case_.direction == Direction::kWrite ? memory_to_write(request, rank) : noise_for(request.memory);
   std::optional<TransientFaults> transient;
   std::optional<LastingFaults> lasting;
-  if (case_.cell.fault == FaultKind::kTransient)
-    transient.emplace(case_.seed + static_cast<std::uint64_t>(rank));
+  if (case_.cell.fault == FaultKind::kTransient) transient.emplace(case_.seed + static_cast<std::uint64_t>(rank));
   if (case_.posix && case_.fault.first >= 0 && case_.fails_on(rank)) lasting.emplace(case_.fault);
   const auto storage = open(rank);
   mine.result = carry_out(group, *storage, rank);
@@ -113,10 +107,8 @@ std::optional<std::string> Trial::wrong_success(int rank) const {
   const Rank& mine = ranks_[static_cast<std::size_t>(rank)];
   const Pattern& file = case_.ranks[static_cast<std::size_t>(rank)].file;
   if (!mine.result) return "fails: " + mine.result.error().text();
-  const Bytes right =
-      case_.direction == Direction::kWrite ? file.size() : bytes_before_end(file, case_.length);
-  if (mine.result->bytes != right)
-    return fmt::format("moved {} bytes, right is {}", mine.result->bytes, right);
+  const Bytes right = case_.direction == Direction::kWrite ? file.size() : bytes_before_end(file, case_.length);
+  if (mine.result->bytes != right) return fmt::format("moved {} bytes, right is {}", mine.result->bytes, right);
   if (mine.result->eof != (right < file.size())) return "is wrong about the end of the file";
   return std::nullopt;
 }
@@ -131,8 +123,8 @@ std::optional<std::string> Trial::wrong_failure(int rank) const {
   if (!collective(case_.cell.way)) return std::nullopt;
   if (error.rank < 0 || error.rank >= case_.crew.ranks) return "does not name the rank that failed";
   if (error.rank != ranks_[0].result.error().rank) return "names another rank than rank 0";
-  const bool guilty = invalid ? error.rank == case_.invalid_rank
-                              : ranks_[static_cast<std::size_t>(error.rank)].watch.failures > 0;
+  const bool guilty =
+      invalid ? error.rank == case_.invalid_rank : ranks_[static_cast<std::size_t>(error.rank)].watch.failures > 0;
   return guilty ? std::nullopt : std::optional("names a rank that did not fail: " + error.text());
 }
 
@@ -141,15 +133,13 @@ std::optional<std::string> Trial::wrong_outcomes() const {
   const bool all_fail = together && (fault_struck() || case_.invalid_rank >= 0);
   for (int rank = 0; rank < case_.crew.ranks; ++rank) {
     const Watch& watch = ranks_[static_cast<std::size_t>(rank)].watch;
-    const auto named = [&](const std::string& what) {
-      return fmt::format("rank {} {}", rank, what);
-    };
+    const auto named = [&](const std::string& what) { return fmt::format("rank {} {}", rank, what); };
     if (watch.unlocked_write)
       return named(fmt::format("writes {} bytes at {} without a lock", watch.unlocked_write->length,
                                watch.unlocked_write->offset));
     if (watch.stray_write)
-      return named(fmt::format("writes {} bytes at {}, which nobody asked for",
-                               watch.stray_write->length, watch.stray_write->offset));
+      return named(fmt::format("writes {} bytes at {}, which nobody asked for", watch.stray_write->length,
+                               watch.stray_write->offset));
     const bool fails = together ? all_fail : watch.failures > 0 && case_.fault.first >= 0;
     if (const auto wrong = fails ? wrong_failure(rank) : wrong_success(rank)) return named(*wrong);
     if (const auto wrong = wrong_memory(rank)) return named(*wrong);
@@ -164,10 +154,9 @@ std::optional<std::string> Trial::wrong_memory(int rank) const {
   const RankRequest& request = case_.ranks[index];
   const Rank& mine = ranks_[index];
   const Image before(contents_of(kBefore), contents_of(kBefore) + case_.length);
-  UserMemory right =
-      case_.direction == Direction::kWrite
-          ? memory_to_write(request, rank)
-          : memory_after_read(request, before, bytes_before_end(request.file, case_.length));
+  UserMemory right = case_.direction == Direction::kWrite
+                         ? memory_to_write(request, rank)
+                         : memory_after_read(request, before, bytes_before_end(request.file, case_.length));
   if (mine.memory.bytes == right.bytes) return std::nullopt;
   const UserMemory noise = noise_for(request.memory);
   for (std::size_t at = 0; at < right.bytes.size(); ++at) {
@@ -175,8 +164,7 @@ std::optional<std::string> Trial::wrong_memory(int rank) const {
     if (byte == right.bytes[at]) continue;
     if (case_.direction == Direction::kRead && !mine.result && byte == noise.bytes[at]) continue;
     return fmt::format("has {} at byte {} of its memory, right is {}", static_cast<int>(byte),
-                       static_cast<Offset>(at) - mine.memory.margin,
-                       static_cast<int>(right.bytes[at]));
+                       static_cast<Offset>(at) - mine.memory.margin, static_cast<int>(right.bytes[at]));
   }
   return std::nullopt;
 }

@@ -20,17 +20,14 @@ class WatchedLock final : public RangeLock {
 
 class WatchedStorage final : public Storage {
  public:
-  WatchedStorage(std::unique_ptr<Storage> storage, Watch& watch)
-      : storage_(std::move(storage)), watch_(watch) {}
+  WatchedStorage(std::unique_ptr<Storage> storage, Watch& watch) : storage_(std::move(storage)), watch_(watch) {}
 
-  Result<Transferred> readv(std::span<const Extent> extents,
-                            std::span<const Span> memory) override {
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     auto moved = note(storage_->readv(extents, memory));
     if (watch_.yields) std::this_thread::yield();
     return moved;
   }
-  Result<Transferred> writev(std::span<const Extent> extents,
-                             std::span<const Span> memory) override {
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
     for (const Extent& extent : extents) judge_write(extent);
     return note(storage_->writev(extents, memory));
   }
@@ -48,11 +45,9 @@ class WatchedStorage final : public Storage {
 
  private:
   void judge_write(const Extent& extent) {
-    if (watch_.may_write && !watch_.stray_write && !watch_.may_write(extent))
-      watch_.stray_write = extent;
+    if (watch_.may_write && !watch_.stray_write && !watch_.may_write(extent)) watch_.stray_write = extent;
     const auto holds = [&](const Extent& held) { return intersect(held, extent) == extent; };
-    if (watch_.must_lock && !watch_.unlocked_write &&
-        std::none_of(watch_.held.begin(), watch_.held.end(), holds))
+    if (watch_.must_lock && !watch_.unlocked_write && std::none_of(watch_.held.begin(), watch_.held.end(), holds))
       watch_.unlocked_write = extent;
   }
   template <typename T>
