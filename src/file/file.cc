@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/log.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
@@ -152,10 +154,14 @@ Result<Offset> FileImpl::seek_target(Offset offset, Whence whence, Bytes current
     ASSIGN_OR_RETURN(const Bytes size, parts_.storage->size());
     base = (view_bytes_below(view_, size) + view_.etype_size - 1) / view_.etype_size;
   }
-  if (base + offset < 0)
+  const __int128 target = __int128{base} + offset;
+  if (target < 0)
     return fail(Code::kArgument, fmt::format("seek: {} etypes from {} lies before the start of the view",
                                              offset, base));
-  return base + offset;
+  const auto most = std::numeric_limits<Offset>::max();
+  const Offset etypes = target < most ? static_cast<Offset>(target) : most;
+  RETURN_IF_ERROR(check_reach(view_, etypes, 0));
+  return etypes;
 }
 
 Status FileImpl::seek(Offset offset, Whence whence) {
@@ -202,13 +208,14 @@ Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
   if (etype_offset < 0)
     return fail(Code::kArgument, fmt::format("byte_offset: offset {} is negative", etype_offset));
   if (view_.filetype.empty()) return view_.displacement;
+  RETURN_IF_ERROR(check_reach(view_, etype_offset, 1));
   return view_pattern(view_, etype_offset * view_.etype_size, 1).lower();
 }
 
 Status FileImpl::set_atomicity(bool atomic) {
   Status mine;
   if (atomic) {  // whether the lock can be had shows at the first try
-    const auto probe = shared_.locks->lock(kWholeFile, LockMode::kShared);
+    const auto probe = hold(parts_.readable ? Direction::kRead : Direction::kWrite, kWholeFile);
     if (!probe) mine = fail(probe.error());
   }
   ASSIGN_OR_RETURN(const std::vector<int> all, allgather(*parts_.group, static_cast<int>(atomic)));
@@ -236,6 +243,7 @@ Status FileImpl::check(const Access& access) const {
     return fail(Code::kArgument, fmt::format("offset {} is negative; it counts etypes from the start of "
                                              "the view",
                                              access.offset));
+  if (access.pointer == Pointer::kExplicit) RETURN_IF_ERROR(check_reach(view_, access.offset, length));
   if (length % view_.etype_size != 0)
     return fail(Code::kArgument, fmt::format("{} bytes are no whole number of etypes of {} bytes", length,
                                              view_.etype_size));
@@ -251,6 +259,7 @@ Result<Bytes> FileImpl::take_position(const Access& access, Bytes length) {
     case Pointer::kIndividual: {
       const std::scoped_lock lock(pointer_mutex_);
       const Bytes position = pointer_;
+      RETURN_IF_ERROR(check_reach(view_, position / view_.etype_size, length));
       pointer_ += length;
       return position;
     }
@@ -361,8 +370,10 @@ AccessRules FileImpl::access_rules(Direction direction) const {
   AccessRules rules;
   const bool promised = hints.ds_write == Switch::kEnable && locks;
   rules.lock_writes = promised && !atomic_;
-  rules.may_modify_holes = hints.ds_write != Switch::kDisable && (promised || own_holes_);
-  if (hints.ds_write == Switch::kDisable) rules.holes_reason = "romio_ds_write=disable";
+  rules.may_modify_holes =
+      hints.ds_write != Switch::kDisable && (promised || own_holes_) && parts_.readable;
+  if (!parts_.readable) rules.holes_reason = "the file may not be read";
+  else if (hints.ds_write == Switch::kDisable) rules.holes_reason = "romio_ds_write=disable";
   else if (hints.ds_write == Switch::kEnable) rules.holes_reason = "the storage has no range locks";
   else if (parts_.mode.unique_open) rules.holes_reason = "other ranks' views might cover the holes";
   rules.sieve_reads = hints.ds_read != Switch::kDisable;
@@ -383,7 +394,7 @@ CollectiveRules FileImpl::collective_rules(Direction direction) const {
   rules.aggregators = hints.cb_nodes;
   rules.window = hints.cb_buffer_size;
   rules.lock_writes = hints.ds_write == Switch::kEnable && parts_.storage->caps().locks;
-  rules.may_modify_holes = rules.lock_writes;
+  rules.may_modify_holes = rules.lock_writes && parts_.readable;
   rules.one_by_one = atomic_;
   rules.force = hints.method;
   return rules;

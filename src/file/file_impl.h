@@ -20,6 +20,7 @@ struct FileParts {
   std::string path;
   std::string report_directory;      // empty: no report
   bool explain = false;
+  bool readable = true;              // a write-only file may forbid reading
 };
 
 class FileImpl final : public File {

@@ -55,11 +55,13 @@ OpenMode open_mode(const AccessMode& mode, bool first) {
           .exclusive = first && mode.exclusive};
 }
 
-Result<std::unique_ptr<Storage>> open_storage(const std::string& path, const AccessMode& mode, bool first) {
+// Without leave to read, a write-only file is opened for writing alone, and `readable` tells.
+Result<std::unique_ptr<Storage>> open_storage(const std::string& path, const AccessMode& mode, bool first,
+                                              bool& readable) {
   OpenMode wanted = open_mode(mode, first);
   auto storage = open_posix(path, wanted);
   if (!storage && mode.write_only && storage.error().code == Code::kAccess) {
-    wanted.read = false;  // a file that may be written but not read
+    wanted.read = readable = false;
     storage = open_posix(path, wanted);
   }
   return storage;
@@ -114,11 +116,11 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, {}, given));
     const auto path = path_of(name);
     Result<std::unique_ptr<Storage>> storage = fail(Code::kOther, "not opened");
-    if (path && group->rank() == 0) storage = open_storage(*path, mode, true);
+    if (path && group->rank() == 0) storage = open_storage(*path, mode, true, parts.readable);
     const bool tried = !path || group->rank() == 0;
     RETURN_IF_ERROR(agree(*group, !path ? fail(path.error())
                                         : tried && !storage ? fail(storage.error()) : Status()));
-    if (group->rank() != 0) storage = open_storage(*path, mode, false);
+    if (group->rank() != 0) storage = open_storage(*path, mode, false, parts.readable);
     RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
     parts.path = *path;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace stridio {
 
 Pattern view_pattern(const View& view, Bytes position, Bytes length) {
@@ -13,6 +15,16 @@ Pattern view_pattern(const View& view, Bytes position, Bytes length) {
   return Pattern::strided(last - first + 1, view.filetype_extent, view.filetype)
       .slice(begin, begin + length)
       .shifted(view.displacement + first * view.filetype_extent);
+}
+
+Status check_reach(const View& view, Offset offset, Bytes length) {
+  constexpr __int128 kMost = std::numeric_limits<Offset>::max();
+  const __int128 end = __int128{offset} * view.etype_size + length;
+  const __int128 tile = view.filetype.empty() ? 0 : end / view.filetype.size();
+  if (end <= kMost && view.displacement + tile * view.filetype_extent + view.filetype.upper() <= kMost)
+    return {};
+  return fail(Code::kArgument,
+              fmt::format("offset {} lies beyond the largest that a file can have", offset));
 }
 
 Bytes view_bytes_below(const View& view, Offset offset) {

@@ -8,6 +8,9 @@ namespace stridio {
 // The file bytes of the view's data positions [position, position + length). O(depth of the file type).
 Pattern view_pattern(const View& view, Bytes position, Bytes length);
 
+// kArgument where `length` bytes from the etype `offset` of the view on would reach beyond the largest offset there is.
+Status check_reach(const View& view, Offset offset, Bytes length);
+
 // The first data position at or past byte `offset` of the file: how many of the view's bytes lie below it, for a
 // view whose tiles do not interleave; else below the tile that holds it.
 Bytes view_bytes_below(const View& view, Offset offset);
