@@ -36,8 +36,8 @@ enum class FaultKind {
   kOnce,       // one operation fails with ENOSPC, EIO or EDQUOT
   kForGood,    // so do all after it
 };
-inline constexpr FaultKind kFaultKinds[] = {FaultKind::kNone, FaultKind::kTransient,
-                                            FaultKind::kOnce, FaultKind::kForGood};
+inline constexpr FaultKind kFaultKinds[] = {FaultKind::kNone, FaultKind::kTransient, FaultKind::kOnce,
+                                            FaultKind::kForGood};
 const char* name_of(FaultKind kind);
 
 // The coarse kind of a case. Consecutive seeds go round all cells, so that each gets its share.
@@ -46,8 +46,7 @@ struct Cell {
   Shape shape;
   FaultKind fault;
 };
-inline constexpr int kCells =
-    static_cast<int>(std::size(kWays) * std::size(kShapes) * std::size(kFaultKinds));
+inline constexpr int kCells = static_cast<int>(std::size(kWays) * std::size(kShapes) * std::size(kFaultKinds));
 inline int index_of_cell(std::uint64_t seed) { return static_cast<int>(seed % kCells); }
 Cell cell_of(std::uint64_t seed);
 // The group that carries the case out; cheap, so that cases can be sorted by it.

@@ -2,6 +2,9 @@
 // changes nothing.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "property/file_step.h"
 #include "property/seed.h"
 
@@ -34,6 +37,14 @@ Status set_view(const Call& call, Offset displacement, Bytes etype, const Patter
   return call.file.set_view(View{displacement, etype, filetype, extent}, {});
 }
 
+constexpr Offset kLargest = std::numeric_limits<Offset>::max();
+
+// Whether no byte has so large a data position: tiles that interleave hold more data than they take room.
+bool has_an_end(const World& world) {
+  return std::all_of(world.ranks.begin(), world.ranks.end(), [](const RankSide& side) { return side.view.regular(); });
+}
+bool has_an_end_to_seek(const World& world) { return has_an_end(world) && !world.setting.mode.sequential; }
+
 bool always(const World&) { return true; }
 bool writes(const World& world) { return world.setting.mode.writes(); }
 
@@ -59,6 +70,25 @@ const Mistake kMistakes[] = {
     {"a seek in a sequential file", Code::kUnsupportedOperation, false, false,
      [](const Call& call) { return call.file.seek(0, Whence::kSet); },
      [](const World& world) { return world.setting.mode.sequential; }},
+    {"an offset beyond all files", Code::kArgument, true, false,
+     [](const Call& call) { return transfer(call, {.collective = true, .offset = call.wrong ? kLargest : 0}); }},
+    {"a seek beyond all files", Code::kArgument, false, false,
+     [](const Call& call) { return call.file.seek(kLargest, Whence::kSet); }, has_an_end_to_seek},
+    {"a seek beyond all offsets", Code::kArgument, false, false,
+     [](const Call& call) -> Status {
+       ASSIGN_OR_RETURN(const Offset position, call.file.position());
+       RETURN_IF_ERROR(call.file.seek(1, Whence::kSet));
+       const Status refused = call.file.seek(kLargest, Whence::kCurrent);
+       RETURN_IF_ERROR(call.file.seek(position, Whence::kSet));
+       return refused;
+     },
+     has_an_end_to_seek},
+    {"the place of an offset beyond all files", Code::kArgument, false, false,
+     [](const Call& call) -> Status {
+       RETURN_IF_ERROR(call.file.byte_offset(kLargest));
+       return {};
+     },
+     has_an_end},
     {"the place of a negative offset", Code::kArgument, false, false,
      [](const Call& call) -> Status {
        RETURN_IF_ERROR(call.file.byte_offset(-1));
@@ -118,7 +148,8 @@ const Mistake kMistakes[] = {
      [](const Call& call) { return call.file.set_size(20); },
      [](const World& world) { return !world.setting.mode.writes(); }},
     {"different atomicity", Code::kNotSame, true, true,
-     [](const Call& call) { return call.file.set_atomicity(call.wrong); }, always},
+     [](const Call& call) { return call.file.set_atomicity(call.wrong); },
+     [](const World& world) { return world.setting.has_locks || world.setting.crew.shared_memory; }},
     {"different hints", Code::kNotSame, true, true,
      [](const Call& call) {
        return call.file.set_hints({{"cb_nodes", call.wrong ? "7" : "4"}});

@@ -44,13 +44,15 @@ class OpenStep final : public Step {
     const FileSetting& setting = world.setting;
     std::vector<std::string> warnings;
     FileParts parts{.group = borrowed(group),
-                    .storage = open_memory(world.file),
+                    .storage = open_memory(world.file, {.read = setting.readable, .write = true}),
                     .report = std::make_unique<Report>(),
                     .mode = setting.mode,
                     .hints = apply_hints({}, setting.hints, warnings),
                     .path = world.path.path(),  // the shared pointer may be a file beside it
                     .report_directory = {},
-                    .explain = false};
+                    .explain = false,
+                    .readable = setting.readable};
+    world.side(group.rank()).watch.has_locks = setting.has_locks;
     const bool faulty = setting.faulty_rank < 0 || setting.faulty_rank == group.rank();
     if (setting.fault.first >= 0 && faulty) parts.storage = wrap_fault(std::move(parts.storage), setting.fault);
     parts.storage = wrap_watch(std::move(parts.storage), world.side(group.rank()).watch);
@@ -69,6 +71,12 @@ class CloseStep final : public Step {
   }
   std::optional<std::string> wrong(World& world) override { return any_failed(world); }
 };
+
+std::optional<std::string> all_fail(const World& world, Code code) {
+  for (const RankSide& side : world.ranks)
+    if (side.result || side.result.error().code != code) return "not every rank fails as it should";
+  return std::nullopt;
+}
 
 // Each rank for itself, or all by the shared pointer.
 class SeekStep final : public Step {
@@ -178,6 +186,9 @@ class AtomicityStep final : public Step {
     return file.atomicity();
   }
   std::optional<std::string> wrong(World& world) override {
+    // Across nodes the lock of atomic mode is the storage's.
+    if (atomic_ && !world.setting.has_locks && !world.setting.crew.shared_memory)
+      return all_fail(world, Code::kUnsupportedOperation);
     if (auto failed = any_failed(world)) return failed;
     world.atomic = atomic_;
     for (const RankSide& side : world.ranks)

@@ -147,7 +147,7 @@ void TransferStep::note_owners(World& world) {
   for (int rank = 0; rank < world.size(); ++rank) {
     Watch& watch = world.side(rank).watch;
     const bool holes = world.may_modify_holes();
-    watch.must_lock = world.setting.hint_is("romio_ds_write", "enable");
+    watch.must_lock = world.setting.locks_writes();
     watch.yields = writes() && world.size() > 1;
     watch.may_write = [this, rank, mixed, holes](const Extent& range) {
       if (!writes()) return range.empty();

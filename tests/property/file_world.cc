@@ -113,6 +113,8 @@ FileSetting make_setting(std::uint64_t seed) {
   setting.limit = one_in(random, 4) ? pick(random, 3000, 30000) : pick(random, 100, 1500);
   setting.length = pick(random, 0, setting.limit);
   setting.by_path = one_in(random, 4);
+  setting.has_locks = setting.by_path || !one_in(random, 5);
+  setting.readable = setting.by_path || !setting.mode.write_only || !one_in(random, 3);
   setting.steps = static_cast<int>(pick(random, 1, 8));
   if (!setting.by_path && one_in(random, 3)) {
     setting.fault = draw_fault(random);
@@ -136,6 +138,8 @@ std::string FileSetting::text() const {
                                  mode.unique_open ? " UNIQUE_OPEN" : "", mode.append ? " APPEND" : "",
                                  mode.sequential ? " SEQUENTIAL" : "", mode.create ? " CREATE" : "", length,
                                  by_path ? "opened by its path" : "in memory");
+  if (!has_locks) text += ", without locks";
+  if (!readable) text += ", that may not be read";
   if (fault.first >= 0)
     text += fmt::format("; errno {} at operation {} of rank {}", fault.sys_errno, fault.first, faulty_rank);
   for (const auto& [name, value] : hints) text += fmt::format("\n  {}={}", name, value);
@@ -155,8 +159,8 @@ World::World(const FileSetting& opened, ScratchFile& at)
 }
 
 bool World::may_modify_holes() const {
-  if (setting.hint_is("romio_ds_write", "disable")) return false;
-  if (setting.hint_is("romio_ds_write", "enable")) return true;
+  if (setting.hint_is("romio_ds_write", "disable") || !setting.readable) return false;
+  if (setting.locks_writes()) return true;
   return setting.mode.unique_open && same_view && ranks.front().view.regular();
 }
 

@@ -47,14 +47,16 @@ struct FileSetting {
   CrewOptions crew;
   AccessMode mode;
   HintList hints;
-  Offset limit = 0;  // views and sizes stay about below it
-  Bytes length = 0;  // of the file, before it is opened
-  bool by_path =
-      false;  // opened by File::open; else put together over a storage in memory that may fail
+  Offset limit = 0;       // views and sizes stay about below it
+  Bytes length = 0;       // of the file, before it is opened
+  bool by_path = false;   // opened by File::open; else put together over a storage in memory that may fail
+  bool has_locks = true;  // of the storage in memory
+  bool readable = true;
   FaultPlan fault;
   int faulty_rank = -1;  // -1: every rank, if the plan says ever
   int steps = 0;
 
+  bool locks_writes() const { return has_locks && hint_is("romio_ds_write", "enable"); }
   bool hint_is(const char* name, const char* value) const;
   std::string text() const;
 };

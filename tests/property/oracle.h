@@ -50,9 +50,7 @@ class Ownership {
  private:
   std::vector<Writers> writers_;
 };
-inline Ownership::Writers set_of(int writer) {
-  return static_cast<Ownership::Writers>(1 << writer);
-}
+inline Ownership::Writers set_of(int writer) { return static_cast<Ownership::Writers>(1 << writer); }
 inline constexpr Ownership::Writers kAnybody = 0xffff;
 
 // What is wrong with a file into which the owners wrote. `before`: its length before. The ranks in

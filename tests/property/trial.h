@@ -20,9 +20,7 @@ class Trial {
   explicit Trial(Case tried, ScratchFile& path);
 
   // Whether this kind of build can judge it.
-  bool possible() const {
-    return kMayOverlap || case_.direction == Direction::kRead || !owners_.overlap();
-  }
+  bool possible() const { return kMayOverlap || case_.direction == Direction::kRead || !owners_.overlap(); }
   // On every rank at once.
   void act(Group& group);
   // After all have: what is wrong, if anything.

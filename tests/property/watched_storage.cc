@@ -36,11 +36,16 @@ class WatchedStorage final : public Storage {
   Status reserve(Bytes size) override { return note(storage_->reserve(size)); }
   Status sync() override { return note(storage_->sync()); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
+    if (!watch_.has_locks) return fail(Code::kUnsupportedOperation, "no locks here");
     auto lock = note(storage_->lock(range, mode));
     if (!lock || mode == LockMode::kShared) return lock;
     return std::make_unique<WatchedLock>(std::move(*lock), watch_, range);
   }
-  Caps caps() const override { return storage_->caps(); }
+  Caps caps() const override {
+    Caps caps = storage_->caps();
+    caps.locks = caps.locks && watch_.has_locks;
+    return caps;
+  }
   const std::string& path() const override { return storage_->path(); }
 
  private:

@@ -15,6 +15,7 @@ struct Watch {
   // Whether a write may touch a range; empty: any.
   std::function<bool(const Extent&)> may_write;
   bool must_lock = false;  // every write within an exclusive lock that this storage holds
+  bool has_locks = true;   // else lock() fails, as on file systems that have none
   bool yields = false;     // other threads run between a read and what is made of it
 
   // What was seen.
