@@ -63,8 +63,9 @@ STRIDIO_API(int, File_close, (MPI_File * fh)) {
     const bool early = has_pending(open);
     RETURN_IF_ERROR(open.file->close());
     if (early)
-      return fail(Code::kOther, "the file was closed with nonblocking accesses that the program has not completed; "
-                                "they are done, but MPI_File_close belongs after their MPI_Wait");
+      return fail(Code::kOther,
+                  "the file was closed with nonblocking accesses that the program has not completed; "
+                  "they are done, but MPI_File_close belongs after their MPI_Wait");
     return {};
   });
   if (const auto open = find(*fh)) {

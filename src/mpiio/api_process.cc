@@ -26,8 +26,7 @@ Result<ErrorHandler> handler_of(MPI_File fh) {
 
 Status set_handler(MPI_File fh, MPI_Errhandler host) {
   const auto open = find(fh);
-  if (fh != MPI_FILE_NULL && !open)
-    return fail(Code::kBadHandle, "the file handle is not that of an open file");
+  if (fh != MPI_FILE_NULL && !open) return fail(Code::kBadHandle, "the file handle is not that of an open file");
   ASSIGN_OR_RETURN(ErrorHandler handler, attach_handler(host));
   if (open) {
     detach_handler(open->handler);
@@ -44,11 +43,9 @@ Status set_handler(MPI_File fh, MPI_Errhandler host) {
 using namespace stridio;
 using namespace stridio::mpiio;
 
-STRIDIO_API(int, File_create_errhandler,
-            (MPI_File_errhandler_function * function, MPI_Errhandler* errhandler)) {
+STRIDIO_API(int, File_create_errhandler, (MPI_File_errhandler_function * function, MPI_Errhandler* errhandler)) {
   const int code = PMPI_Comm_create_errhandler(never_called, errhandler);
-  if (code == MPI_SUCCESS)
-    record_handler(*errhandler, {.kind = HandlerFunction::Kind::kUser, .user = function});
+  if (code == MPI_SUCCESS) record_handler(*errhandler, {.kind = HandlerFunction::Kind::kUser, .user = function});
   return code;
 }
 
@@ -81,11 +78,10 @@ STRIDIO_API(int, Register_datarep,
 }
 
 STRIDIO_API(int, Register_datarep_c,
-            (const char* datarep, MPI_Datarep_conversion_function_c* read,
-             MPI_Datarep_conversion_function_c* write, MPI_Datarep_extent_function* extent, void* extra_state)) {
+            (const char* datarep, MPI_Datarep_conversion_function_c* read, MPI_Datarep_conversion_function_c* write,
+             MPI_Datarep_extent_function* extent, void* extra_state)) {
   return without_file([&] {
-    return register_datarep(
-        datarep, {.read_c = read, .write_c = write, .extent = extent, .extra_state = extra_state});
+    return register_datarep(datarep, {.read_c = read, .write_c = write, .extent = extent, .extra_state = extra_state});
   });
 }
 
@@ -107,18 +103,17 @@ STRIDIO_API(int, Error_string, (int errorcode, char* string, int* resultlen)) {
 // names are given as symbols. The host calls `destructor` when the handle's last reference goes.
 using CommFunctionX = void (*)(MPI_Comm, int, void*);
 using Destructor = void (*)(void*);
-extern "C" int host_create_errhandler_x(CommFunctionX, Destructor, void*, MPI_Errhandler*) __asm__(
-    "PMPIX_Comm_create_errhandler_x") __attribute__((weak));
+extern "C" int host_create_errhandler_x(CommFunctionX, Destructor, void*,
+                                        MPI_Errhandler*) __asm__("PMPIX_Comm_create_errhandler_x")
+    __attribute__((weak));
 extern "C" __attribute__((visibility("default"))) int create_errhandler_x(
     FileFunctionX, Destructor, void*, MPI_Errhandler*) __asm__("PMPIX_File_create_errhandler_x");
 extern "C" __attribute__((visibility("default"), weak, alias("PMPIX_File_create_errhandler_x"))) int
-create_errhandler_x_alias(FileFunctionX, Destructor, void*,
-                          MPI_Errhandler*) __asm__("MPIX_File_create_errhandler_x");
+create_errhandler_x_alias(FileFunctionX, Destructor, void*, MPI_Errhandler*) __asm__("MPIX_File_create_errhandler_x");
 
 static void never_called_x(MPI_Comm, int, void*) {}
 
-int create_errhandler_x(FileFunctionX function, Destructor destructor, void* extra_state,
-                        MPI_Errhandler* errhandler) {
+int create_errhandler_x(FileFunctionX function, Destructor destructor, void* extra_state, MPI_Errhandler* errhandler) {
   if (host_create_errhandler_x == nullptr) return MPI_ERR_UNSUPPORTED_OPERATION;
   const int code = host_create_errhandler_x(never_called_x, destructor, extra_state, errhandler);
   if (code == MPI_SUCCESS)

@@ -14,8 +14,8 @@ constexpr int kValueIndex = -1;
 // MPI-4's large-count interface, for the day that this family has it.
 extern "C" {
 int PMPI_Type_get_envelope_c(MPI_Datatype, MPI_Count*, MPI_Count*, MPI_Count*, MPI_Count*, int*);
-int PMPI_Type_get_contents_c(MPI_Datatype, MPI_Count, MPI_Count, MPI_Count, MPI_Count, int*, MPI_Aint*,
-                             MPI_Count*, MPI_Datatype*);
+int PMPI_Type_get_contents_c(MPI_Datatype, MPI_Count, MPI_Count, MPI_Count, MPI_Count, int*, MPI_Aint*, MPI_Count*,
+                             MPI_Datatype*);
 }
 #elif defined(MPI_ABI)
 constexpr int kHvectorInteger = -1;
@@ -34,26 +34,39 @@ Result<Combiner> meaning_of(int combiner) {
     case MPI_COMBINER_NAMED:
     case MPI_COMBINER_F90_REAL:
     case MPI_COMBINER_F90_COMPLEX:
-    case MPI_COMBINER_F90_INTEGER: return Combiner::kPredefined;
-    case MPI_COMBINER_DUP: return Combiner::kDup;
-    case MPI_COMBINER_CONTIGUOUS: return Combiner::kContiguous;
-    case MPI_COMBINER_VECTOR: return Combiner::kVector;
+    case MPI_COMBINER_F90_INTEGER:
+      return Combiner::kPredefined;
+    case MPI_COMBINER_DUP:
+      return Combiner::kDup;
+    case MPI_COMBINER_CONTIGUOUS:
+      return Combiner::kContiguous;
+    case MPI_COMBINER_VECTOR:
+      return Combiner::kVector;
     case kHvectorInteger:
-    case MPI_COMBINER_HVECTOR: return Combiner::kHvector;
-    case MPI_COMBINER_INDEXED: return Combiner::kIndexed;
+    case MPI_COMBINER_HVECTOR:
+      return Combiner::kHvector;
+    case MPI_COMBINER_INDEXED:
+      return Combiner::kIndexed;
     case kHindexedInteger:
-    case MPI_COMBINER_HINDEXED: return Combiner::kHindexed;
-    case MPI_COMBINER_INDEXED_BLOCK: return Combiner::kIndexedBlock;
-    case MPI_COMBINER_HINDEXED_BLOCK: return Combiner::kHindexedBlock;
+    case MPI_COMBINER_HINDEXED:
+      return Combiner::kHindexed;
+    case MPI_COMBINER_INDEXED_BLOCK:
+      return Combiner::kIndexedBlock;
+    case MPI_COMBINER_HINDEXED_BLOCK:
+      return Combiner::kHindexedBlock;
     case kStructInteger:
-    case MPI_COMBINER_STRUCT: return Combiner::kStruct;
-    case MPI_COMBINER_SUBARRAY: return Combiner::kSubarray;
-    case MPI_COMBINER_DARRAY: return Combiner::kDarray;
-    case MPI_COMBINER_RESIZED: return Combiner::kResized;
-    case kValueIndex: return Combiner::kValueIndex;
+    case MPI_COMBINER_STRUCT:
+      return Combiner::kStruct;
+    case MPI_COMBINER_SUBARRAY:
+      return Combiner::kSubarray;
+    case MPI_COMBINER_DARRAY:
+      return Combiner::kDarray;
+    case MPI_COMBINER_RESIZED:
+      return Combiner::kResized;
+    case kValueIndex:
+      return Combiner::kValueIndex;
     default:
-      return fail(Code::kDatatype,
-                  "the datatype's combiner " + std::to_string(combiner) + " is not known to Stridio");
+      return fail(Code::kDatatype, "the datatype's combiner " + std::to_string(combiner) + " is not known to Stridio");
   }
 }
 
@@ -65,9 +78,7 @@ struct Envelope {
   int combiner = 0;
 };
 
-bool has_large_counts() {
-  return PMPI_Type_get_envelope_c != nullptr && PMPI_Type_get_contents_c != nullptr;
-}
+bool has_large_counts() { return PMPI_Type_get_envelope_c != nullptr && PMPI_Type_get_contents_c != nullptr; }
 
 int get_envelope(MPI_Datatype datatype, Envelope& envelope) {
   if (has_large_counts())
@@ -89,19 +100,18 @@ struct Arrays {
   std::vector<MPI_Count> counts;
 };
 
-int get_contents(MPI_Datatype datatype, const Envelope& envelope, Arrays& arrays,
-                 std::vector<MPI_Datatype>& types) {
+int get_contents(MPI_Datatype datatype, const Envelope& envelope, Arrays& arrays, std::vector<MPI_Datatype>& types) {
   arrays.integers.resize(static_cast<std::size_t>(envelope.integers));
   arrays.addresses.resize(static_cast<std::size_t>(envelope.addresses));
   arrays.counts.resize(static_cast<std::size_t>(envelope.counts));
   types.resize(static_cast<std::size_t>(envelope.types));
   if (has_large_counts())
-    return PMPI_Type_get_contents_c(datatype, envelope.integers, envelope.addresses, envelope.counts,
-                                    envelope.types, arrays.integers.data(), arrays.addresses.data(),
-                                    arrays.counts.data(), types.data());
-  return PMPI_Type_get_contents(datatype, static_cast<int>(envelope.integers),
-                                static_cast<int>(envelope.addresses), static_cast<int>(envelope.types),
-                                arrays.integers.data(), arrays.addresses.data(), types.data());
+    return PMPI_Type_get_contents_c(datatype, envelope.integers, envelope.addresses, envelope.counts, envelope.types,
+                                    arrays.integers.data(), arrays.addresses.data(), arrays.counts.data(),
+                                    types.data());
+  return PMPI_Type_get_contents(datatype, static_cast<int>(envelope.integers), static_cast<int>(envelope.addresses),
+                                static_cast<int>(envelope.types), arrays.integers.data(), arrays.addresses.data(),
+                                types.data());
 }
 
 // Where a large-count constructor's counts stand among the integers of the small one.
@@ -114,8 +124,7 @@ std::size_t place_of_counts(Combiner combiner) {
 std::vector<std::int64_t> merge(const Arrays& arrays, Combiner combiner) {
   std::vector<std::int64_t> numbers(arrays.integers.begin(), arrays.integers.end());
   const auto place = std::min(place_of_counts(combiner), numbers.size());
-  numbers.insert(numbers.begin() + static_cast<std::ptrdiff_t>(place), arrays.counts.begin(),
-                 arrays.counts.end());
+  numbers.insert(numbers.begin() + static_cast<std::ptrdiff_t>(place), arrays.counts.begin(), arrays.counts.end());
   numbers.insert(numbers.end(), arrays.addresses.begin(), arrays.addresses.end());
   return numbers;
 }

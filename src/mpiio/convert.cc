@@ -43,8 +43,8 @@ Result<Whence> whence_of(int whence) {
   if (whence == MPI_SEEK_SET) return Whence::kSet;
   if (whence == MPI_SEEK_CUR) return Whence::kCurrent;
   if (whence == MPI_SEEK_END) return Whence::kEnd;
-  return fail(Code::kArgument, "whence is " + std::to_string(whence) +
-                                   "; it must be MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END");
+  return fail(Code::kArgument,
+              "whence is " + std::to_string(whence) + "; it must be MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END");
 }
 
 HintList hints_of(MPI_Info info) {
@@ -70,8 +70,8 @@ MPI_Info info_of(const Hints& hints) {
   MPI_Info info = MPI_INFO_NULL;
   PMPI_Info_create(&info);
   for (const auto& [name, value] : hints.entries) {
-    const bool fits = !name.empty() && name.size() < MPI_MAX_INFO_KEY && !value.empty() &&
-                      value.size() < MPI_MAX_INFO_VAL;
+    const bool fits =
+        !name.empty() && name.size() < MPI_MAX_INFO_KEY && !value.empty() && value.size() < MPI_MAX_INFO_VAL;
     if (fits) PMPI_Info_set(info, name.c_str(), value.c_str());
   }
   return info;
@@ -87,9 +87,9 @@ Status check_datarep(const char* name) {
   const std::string_view given = name == nullptr ? "(null)" : name;
   if (given == "native" || given == "internal") return {};
   std::string what = "data representation \"" + std::string(given) + "\" ";
-  what += given == "external32"    ? "is not supported yet"
-          : is_registered(given)   ? "is registered, but registered representations are not supported yet"
-                                   : "is not known";
+  what += given == "external32"  ? "is not supported yet"
+          : is_registered(given) ? "is registered, but registered representations are not supported yet"
+                                 : "is not known";
   return fail(Code::kUnsupportedDatarep, what + "; use \"native\" or \"internal\"");
 }
 

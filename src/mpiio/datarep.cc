@@ -14,15 +14,12 @@ std::map<std::string, Datarep, std::less<>>& registered() {
   return map;
 }
 
-bool is_predefined(std::string_view name) {
-  return name == "native" || name == "internal" || name == "external32";
-}
+bool is_predefined(std::string_view name) { return name == "native" || name == "internal" || name == "external32"; }
 
 }  // namespace
 
 Status register_datarep(const char* name, const Datarep& datarep) {
-  if (name == nullptr || *name == '\0')
-    return fail(Code::kArgument, "the data representation needs a name");
+  if (name == nullptr || *name == '\0') return fail(Code::kArgument, "the data representation needs a name");
   if (std::string_view(name).size() >= MPI_MAX_DATAREP_STRING)
     return fail(Code::kArgument, "the data representation's name is longer than MPI_MAX_DATAREP_STRING - 1 = " +
                                      std::to_string(MPI_MAX_DATAREP_STRING - 1) + " characters");

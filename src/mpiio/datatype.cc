@@ -77,10 +77,9 @@ Result<TypePtr> decode(MPI_Datatype datatype) {
 Result<Pattern> repeat(const Type& type, std::int64_t count) {
   Bytes total = 0;
   Bytes reach = 0;
-  if (__builtin_mul_overflow(type.size(), count, &total) ||
-      __builtin_mul_overflow(type.extent, count, &reach))
-    return fail(Code::kCount, "the count " + std::to_string(count) + " of elements of " +
-                                  std::to_string(type.extent) + " bytes is more than 2^63 - 1 bytes");
+  if (__builtin_mul_overflow(type.size(), count, &total) || __builtin_mul_overflow(type.extent, count, &reach))
+    return fail(Code::kCount, "the count " + std::to_string(count) + " of elements of " + std::to_string(type.extent) +
+                                  " bytes is more than 2^63 - 1 bytes");
   if (count == 1) return type.pattern;
   return Pattern::strided(count, type.extent, type.pattern);
 }

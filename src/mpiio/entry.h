@@ -9,10 +9,9 @@
 #include "mpiio/handle.h"
 
 // Defines PMPI_<name>, and MPI_<name> as a weak alias that tools may replace.
-#define STRIDIO_API(type, name, parameters)                                                      \
-  extern "C" __attribute__((visibility("default"))) type PMPI_##name parameters;                 \
-  extern "C" __attribute__((visibility("default"), weak, alias("PMPI_" #name))) type MPI_##name \
-      parameters;                                                                                \
+#define STRIDIO_API(type, name, parameters)                                                                 \
+  extern "C" __attribute__((visibility("default"))) type PMPI_##name parameters;                            \
+  extern "C" __attribute__((visibility("default"), weak, alias("PMPI_" #name))) type MPI_##name parameters; \
   type PMPI_##name parameters
 
 namespace stridio::mpiio {
@@ -34,9 +33,10 @@ template <typename Body>
 int on_file(MPI_File fh, Body&& body, const char* caller = __builtin_FUNCTION()) {
   const std::shared_ptr<OpenFile> file = find(fh);
   if (!file)
-    return raise(default_handler(), MPI_FILE_NULL, MPI_ERR_FILE,
-                 fh == MPI_FILE_NULL ? "the file handle is MPI_FILE_NULL" : "the file handle is not that of an open file",
-                 caller);
+    return raise(
+        default_handler(), MPI_FILE_NULL, MPI_ERR_FILE,
+        fh == MPI_FILE_NULL ? "the file handle is MPI_FILE_NULL" : "the file handle is not that of an open file",
+        caller);
   const Status status = guarded([&] { return body(*file); });
   return status ? MPI_SUCCESS : raise(file->handler, fh, status.error(), caller);
 }

@@ -2,11 +2,13 @@
 
 #include <dlfcn.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
+
+#include "base/log.h"
 
 namespace stridio::mpiio {
 namespace {
@@ -51,15 +53,14 @@ bool host_tells(int code, const std::string& text) {
   return host_error_string(code, told, &length) == MPI_SUCCESS && text == told;
 }
 
-void log_error(MPI_File fh, int error_class, const std::string& text) {
+void log_error(int error_class, const std::string& text) {
   static const char* const setting = std::getenv("STRIDIO_LOG");
   if (setting == nullptr || *setting == '\0' || *setting == '0') return;
-  std::fprintf(stderr, "stridio: error (class %d, file %p): %s\n", error_class, static_cast<void*>(fh),
-               text.c_str());
+  warn(text + " (error class " + std::to_string(error_class) + ")");
 }
 
 [[noreturn]] void abort_program(int code, const std::string& text) {
-  std::fprintf(stderr, "stridio: the file's error handler ends the program: %s\n", text.c_str());
+  warn("the file's error handler ends the program: " + text);
   PMPI_Abort(MPI_COMM_WORLD, code);
   std::abort();
 }
@@ -86,31 +87,32 @@ void call(const HandlerFunction& function, MPI_File fh, int code, const std::str
 }  // namespace
 
 int class_of(Code code) {
-  switch (code) {
-    case Code::kOk: return MPI_SUCCESS;
-    case Code::kArgument: return MPI_ERR_ARG;
-    case Code::kCount: return MPI_ERR_COUNT;
-    case Code::kDatatype: return MPI_ERR_TYPE;
-    case Code::kAmode: return MPI_ERR_AMODE;
-    case Code::kNoSuchFile: return MPI_ERR_NO_SUCH_FILE;
-    case Code::kFileExists: return MPI_ERR_FILE_EXISTS;
-    case Code::kBadFileName: return MPI_ERR_BAD_FILE;
-    case Code::kAccess: return MPI_ERR_ACCESS;
-    case Code::kReadOnly: return MPI_ERR_READ_ONLY;
-    case Code::kFileInUse: return MPI_ERR_FILE_IN_USE;
-    case Code::kNoSpace: return MPI_ERR_NO_SPACE;
-    case Code::kQuota: return MPI_ERR_QUOTA;
-    case Code::kIo: return MPI_ERR_IO;
-    case Code::kNotSame: return MPI_ERR_NOT_SAME;
-    case Code::kInfo: return MPI_ERR_INFO;
-    case Code::kUnsupportedDatarep: return MPI_ERR_UNSUPPORTED_DATAREP;
-    case Code::kUnsupportedOperation: return MPI_ERR_UNSUPPORTED_OPERATION;
-    case Code::kConversion: return MPI_ERR_CONVERSION;
-    case Code::kDuplicateDatarep: return MPI_ERR_DUP_DATAREP;
-    case Code::kNoMemory: return MPI_ERR_NO_MEM;
-    case Code::kBadHandle: return MPI_ERR_FILE;
-    case Code::kOther: return MPI_ERR_OTHER;
-  }
+  static constexpr std::pair<Code, int> kClasses[] = {
+      {Code::kOk, MPI_SUCCESS},
+      {Code::kArgument, MPI_ERR_ARG},
+      {Code::kCount, MPI_ERR_COUNT},
+      {Code::kDatatype, MPI_ERR_TYPE},
+      {Code::kAmode, MPI_ERR_AMODE},
+      {Code::kNoSuchFile, MPI_ERR_NO_SUCH_FILE},
+      {Code::kFileExists, MPI_ERR_FILE_EXISTS},
+      {Code::kBadFileName, MPI_ERR_BAD_FILE},
+      {Code::kAccess, MPI_ERR_ACCESS},
+      {Code::kReadOnly, MPI_ERR_READ_ONLY},
+      {Code::kFileInUse, MPI_ERR_FILE_IN_USE},
+      {Code::kNoSpace, MPI_ERR_NO_SPACE},
+      {Code::kQuota, MPI_ERR_QUOTA},
+      {Code::kIo, MPI_ERR_IO},
+      {Code::kNotSame, MPI_ERR_NOT_SAME},
+      {Code::kInfo, MPI_ERR_INFO},
+      {Code::kUnsupportedDatarep, MPI_ERR_UNSUPPORTED_DATAREP},
+      {Code::kUnsupportedOperation, MPI_ERR_UNSUPPORTED_OPERATION},
+      {Code::kConversion, MPI_ERR_CONVERSION},
+      {Code::kDuplicateDatarep, MPI_ERR_DUP_DATAREP},
+      {Code::kNoMemory, MPI_ERR_NO_MEM},
+      {Code::kBadHandle, MPI_ERR_FILE},
+  };
+  for (const auto& [each, error_class] : kClasses)
+    if (each == code) return error_class;
   return MPI_ERR_OTHER;
 }
 
@@ -138,11 +140,10 @@ int error_string(int code, char* text, int* length) {
   return MPI_SUCCESS;
 }
 
-int raise(const ErrorHandler& handler, MPI_File fh, int error_class, const std::string& what,
-          const char* caller) {
+int raise(const ErrorHandler& handler, MPI_File fh, int error_class, const std::string& what, const char* caller) {
   if (*caller == 'P') ++caller;
   const std::string text = std::string(caller) + ": " + what;
-  log_error(fh, error_class, text);
+  log_error(error_class, text);
   const int code = make_code(error_class, text);
   call(handler.function, fh, code, text);
   return code;

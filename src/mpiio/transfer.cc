@@ -10,12 +10,18 @@ namespace {
 
 const char* name_of(Split kind) {
   switch (kind) {
-    case Split::kReadAt: return "MPI_File_read_at_all";
-    case Split::kRead: return "MPI_File_read_all";
-    case Split::kReadOrdered: return "MPI_File_read_ordered";
-    case Split::kWriteAt: return "MPI_File_write_at_all";
-    case Split::kWrite: return "MPI_File_write_all";
-    case Split::kWriteOrdered: return "MPI_File_write_ordered";
+    case Split::kReadAt:
+      return "MPI_File_read_at_all";
+    case Split::kRead:
+      return "MPI_File_read_all";
+    case Split::kReadOrdered:
+      return "MPI_File_read_ordered";
+    case Split::kWriteAt:
+      return "MPI_File_write_at_all";
+    case Split::kWrite:
+      return "MPI_File_write_all";
+    case Split::kWriteOrdered:
+      return "MPI_File_write_ordered";
   }
   return "?";
 }
@@ -30,8 +36,7 @@ Result<Memory> memory_of(const UserBuffer& buffer) {
 
 Status check(const OpenFile& open, Form form, MPI_Offset offset) {
   if (form.pointer == Pointer::kExplicit && offset < 0)
-    return fail(Code::kArgument,
-                "the offset is " + std::to_string(offset) + "; it must not be negative");
+    return fail(Code::kArgument, "the offset is " + std::to_string(offset) + "; it must not be negative");
   if (form.collective && open.split)
     return fail(Code::kOther, std::string("the split collective ") + name_of(open.split->kind) +
                                   "_begin has not been ended on this file; no other collective access may "

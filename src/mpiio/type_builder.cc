@@ -32,9 +32,8 @@ Result<Bounds> bounds_of(MPI_Datatype datatype) {
 Pattern predefined(const Bounds& bounds) {
   if (bounds.size == bounds.true_extent) return Pattern::run(bounds.true_lb, bounds.size);
   const Bytes index = sizeof(int);
-  return Pattern::sequence(
-      {Pattern::run(bounds.true_lb, bounds.size - index),
-       Pattern::run(bounds.true_lb + bounds.true_extent - index, index)});
+  return Pattern::sequence({Pattern::run(bounds.true_lb, bounds.size - index),
+                            Pattern::run(bounds.true_lb + bounds.true_extent - index, index)});
 }
 
 std::vector<Offset> scaled(Numbers numbers, Bytes factor) {
@@ -70,8 +69,7 @@ Pattern structure(Numbers numbers, std::span<const Type> children) {
   parts.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const Type& child = children[i];
-    parts.push_back(Pattern::strided(numbers[1 + i], child.extent, child.pattern)
-                        .shifted(numbers[1 + count + i]));
+    parts.push_back(Pattern::strided(numbers[1 + i], child.extent, child.pattern).shifted(numbers[1 + count + i]));
   }
   return Pattern::sequence(std::move(parts));
 }
@@ -113,11 +111,10 @@ Pattern distributed(const Distribution& d, Bytes step, const Pattern& child) {
   if (first >= d.size) return {};
   const std::int64_t whole = (d.size - first) / cycle + ((d.size - first) % cycle >= d.block ? 1 : 0);
   const std::int64_t rest_at = first + whole * cycle;
-  const Pattern blocks = Pattern::strided(whole, cycle * step, Pattern::strided(d.block, step, child))
-                             .shifted(first * step);
+  const Pattern blocks =
+      Pattern::strided(whole, cycle * step, Pattern::strided(d.block, step, child)).shifted(first * step);
   if (rest_at >= d.size) return blocks;
-  return Pattern::sequence(
-      {blocks, Pattern::strided(d.size - rest_at, step, child).shifted(rest_at * step)});
+  return Pattern::sequence({blocks, Pattern::strided(d.size - rest_at, step, child).shifted(rest_at * step)});
 }
 
 std::int64_t block_of(std::int64_t kind, std::int64_t argument, std::int64_t size, std::int64_t processes) {
@@ -161,20 +158,33 @@ Pattern value_index(const Type& value, const Type& index) {
 Pattern pattern_of(const Contents& contents, std::span<const Type> children, const Bounds& bounds) {
   const Numbers n = contents.numbers;
   switch (contents.combiner) {
-    case Combiner::kPredefined: return predefined(bounds);
+    case Combiner::kPredefined:
+      return predefined(bounds);
     case Combiner::kDup:
-    case Combiner::kResized: return children[0].pattern;
-    case Combiner::kContiguous: return Pattern::strided(n[0], children[0].extent, children[0].pattern);
-    case Combiner::kVector: return vector(n[0], n[1], n[2] * children[0].extent, children[0]);
-    case Combiner::kHvector: return vector(n[0], n[1], n[2], children[0]);
-    case Combiner::kIndexed: return indexed(n, children[0].extent, children[0]);
-    case Combiner::kHindexed: return indexed(n, 1, children[0]);
-    case Combiner::kIndexedBlock: return indexed_block(n, children[0].extent, children[0]);
-    case Combiner::kHindexedBlock: return indexed_block(n, 1, children[0]);
-    case Combiner::kStruct: return structure(n, children);
-    case Combiner::kSubarray: return subarray(n, children[0]);
-    case Combiner::kDarray: return darray(n, children[0]);
-    case Combiner::kValueIndex: return value_index(children[0], children[1]);
+    case Combiner::kResized:
+      return children[0].pattern;
+    case Combiner::kContiguous:
+      return Pattern::strided(n[0], children[0].extent, children[0].pattern);
+    case Combiner::kVector:
+      return vector(n[0], n[1], n[2] * children[0].extent, children[0]);
+    case Combiner::kHvector:
+      return vector(n[0], n[1], n[2], children[0]);
+    case Combiner::kIndexed:
+      return indexed(n, children[0].extent, children[0]);
+    case Combiner::kHindexed:
+      return indexed(n, 1, children[0]);
+    case Combiner::kIndexedBlock:
+      return indexed_block(n, children[0].extent, children[0]);
+    case Combiner::kHindexedBlock:
+      return indexed_block(n, 1, children[0]);
+    case Combiner::kStruct:
+      return structure(n, children);
+    case Combiner::kSubarray:
+      return subarray(n, children[0]);
+    case Combiner::kDarray:
+      return darray(n, children[0]);
+    case Combiner::kValueIndex:
+      return value_index(children[0], children[1]);
   }
   return {};
 }
@@ -182,9 +192,9 @@ Pattern pattern_of(const Contents& contents, std::span<const Type> children, con
 // Not the true bounds: hosts differ in whether empty parts count.
 Status check(const Type& type, const Bounds& bounds) {
   if (type.size() == bounds.size) return {};
-  return fail(Code::kDatatype, "the host MPI's description of this datatype contradicts itself: " +
-                                   std::to_string(type.size()) + " bytes by its contents, " +
-                                   std::to_string(bounds.size) + " by its size");
+  return fail(Code::kDatatype,
+              "the host MPI's description of this datatype contradicts itself: " + std::to_string(type.size()) +
+                  " bytes by its contents, " + std::to_string(bounds.size) + " by its size");
 }
 
 }  // namespace

@@ -24,8 +24,7 @@ Result<Offset> displacement_of(OpenFile& open, MPI_Offset given) {
       return fail(Code::kArgument,
                   "the file was opened with MPI_MODE_SEQUENTIAL: the displacement must be MPI_DISPLACEMENT_CURRENT");
     if (given < 0)
-      return fail(Code::kArgument,
-                  "the view's displacement is " + std::to_string(given) + "; it must not be negative");
+      return fail(Code::kArgument, "the view's displacement is " + std::to_string(given) + "; it must not be negative");
     return given;
   }
   if (!sequential)
@@ -52,12 +51,12 @@ Status check_built_of(const Type& filetype, const Type& etype) {
   const std::string sizes =
       "file type of " + std::to_string(filetype.size()) + " bytes, etype of " + std::to_string(size);
   if (filetype.size() % size != 0)
-    return fail(Code::kArgument, "the file type is not built of etypes: its size is no multiple of the etype's (" +
-                                     sizes + ")");
-  if (etype.pattern.contiguous() && tears_etype(filetype, size))
     return fail(Code::kArgument,
-                "the file type is not built of etypes: it has pieces that are no multiple of the etype's size (" +
-                    sizes + ")");
+                "the file type is not built of etypes: its size is no multiple of the etype's (" + sizes + ")");
+  if (etype.pattern.contiguous() && tears_etype(filetype, size))
+    return fail(
+        Code::kArgument,
+        "the file type is not built of etypes: it has pieces that are no multiple of the etype's size (" + sizes + ")");
   return {};
 }
 
@@ -85,8 +84,8 @@ Status hand_out(const OwnedType& type, MPI_Datatype* datatype) {
 
 }  // namespace
 
-Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
-                const char* datarep, MPI_Info info) {
+Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* datarep,
+                MPI_Info info) {
   auto types = view_of(open, displacement, etype, filetype, datarep);
   if (!types) return open.file->set_view({}, hints_of(info), types.error());
   RETURN_IF_ERROR(open.file->set_view(types->view, hints_of(info)));
@@ -96,8 +95,7 @@ Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI
   return {};
 }
 
-Status get_view(OpenFile& open, MPI_Offset* displacement, MPI_Datatype* etype, MPI_Datatype* filetype,
-                char* datarep) {
+Status get_view(OpenFile& open, MPI_Offset* displacement, MPI_Datatype* etype, MPI_Datatype* filetype, char* datarep) {
   *displacement = open.file->view().displacement;
   RETURN_IF_ERROR(hand_out(open.etype, etype));
   RETURN_IF_ERROR(hand_out(open.filetype, filetype));

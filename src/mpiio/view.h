@@ -6,10 +6,9 @@
 namespace stridio::mpiio {
 
 // Collective. A rank whose arguments are bad takes part, with its error.
-Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
-                const char* datarep, MPI_Info info);
+Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* datarep,
+                MPI_Info info);
 // The types are for the program to free, unless they are predefined.
-Status get_view(OpenFile& open, MPI_Offset* displacement, MPI_Datatype* etype, MPI_Datatype* filetype,
-                char* datarep);
+Status get_view(OpenFile& open, MPI_Offset* displacement, MPI_Datatype* etype, MPI_Datatype* filetype, char* datarep);
 
 }  // namespace stridio::mpiio

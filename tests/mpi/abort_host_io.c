@@ -10,28 +10,28 @@ static void stop(const char* name) {
 
 #define STOP_1(name) \
   void name(void) { stop(#name); }
-#define STOP(name)     \
-  STOP_1(MPI_##name)   \
-  STOP_1(PMPI_##name)  \
+#define STOP(name)       \
+  STOP_1(MPI_##name)     \
+  STOP_1(PMPI_##name)    \
   STOP_1(MPI_##name##_c) \
   STOP_1(PMPI_##name##_c)
-#define FAMILY(name)            \
-  STOP(File_##name)             \
-  STOP(File_##name##_all)       \
-  STOP(File_##name##_at)        \
-  STOP(File_##name##_at_all)    \
-  STOP(File_##name##_shared)    \
-  STOP(File_i##name)            \
-  STOP(File_i##name##_all)      \
-  STOP(File_i##name##_at)       \
-  STOP(File_i##name##_at_all)   \
-  STOP(File_i##name##_shared)   \
-  STOP(File_##name##_ordered)   \
-  SPLIT(File_##name##_all)      \
-  SPLIT(File_##name##_at_all)   \
+#define FAMILY(name)          \
+  STOP(File_##name)           \
+  STOP(File_##name##_all)     \
+  STOP(File_##name##_at)      \
+  STOP(File_##name##_at_all)  \
+  STOP(File_##name##_shared)  \
+  STOP(File_i##name)          \
+  STOP(File_i##name##_all)    \
+  STOP(File_i##name##_at)     \
+  STOP(File_i##name##_at_all) \
+  STOP(File_i##name##_shared) \
+  STOP(File_##name##_ordered) \
+  SPLIT(File_##name##_all)    \
+  SPLIT(File_##name##_at_all) \
   SPLIT(File_##name##_ordered)
-#define SPLIT(name)     \
-  STOP(name##_begin)    \
+#define SPLIT(name)        \
+  STOP(name##_begin)       \
   STOP_1(MPI_##name##_end) \
   STOP_1(PMPI_##name##_end)
 #define PLAIN(name)  \

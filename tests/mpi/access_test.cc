@@ -254,8 +254,7 @@ TEST_F(AccessTest, LargeCountsAreCheckedAndMoved) {
   EXPECT_MPI_OK(MPI_File_write_at_all_c(fh, rank() * 40, values.data(), MPI_Count{10}, MPI_INT, &status));
   EXPECT_EQ(ints(status), 10);
   EXPECT_EQ(read_ints(fh, rank() * 40, 10), values);
-  EXPECT_MPI_ERROR(MPI_File_write_at_c(fh, 0, values.data(), std::numeric_limits<MPI_Count>::max(), MPI_INT,
-                                       &status),
+  EXPECT_MPI_ERROR(MPI_File_write_at_c(fh, 0, values.data(), std::numeric_limits<MPI_Count>::max(), MPI_INT, &status),
                    MPI_ERR_COUNT, "2^63");
   EXPECT_MPI_ERROR(MPI_File_read_c(fh, values.data(), MPI_Count{-1}, MPI_INT, &status), MPI_ERR_COUNT, "-1");
   MPI_File_close(&fh);

@@ -37,8 +37,7 @@ class BadInput : public MpiTest {
 
 TEST_F(BadInput, NamesThatCannotBeOpened) {
   EXPECT_MPI_ERROR(try_open(path(), MPI_MODE_RDONLY), MPI_ERR_NO_SUCH_FILE, path());
-  EXPECT_MPI_ERROR(try_open(path() + "/deeper/file", MPI_MODE_RDWR | MPI_MODE_CREATE), MPI_ERR_NO_SUCH_FILE,
-                   "deeper");
+  EXPECT_MPI_ERROR(try_open(path() + "/deeper/file", MPI_MODE_RDWR | MPI_MODE_CREATE), MPI_ERR_NO_SUCH_FILE, "deeper");
   const std::string folder = path().substr(0, path().rfind('/'));
   EXPECT_MPI_ERROR(try_open(folder, MPI_MODE_RDONLY), MPI_ERR_BAD_FILE, folder);
   EXPECT_MPI_ERROR(try_open(folder, MPI_MODE_RDWR), MPI_ERR_BAD_FILE, folder);
@@ -66,13 +65,13 @@ TEST_F(BadInput, NoPermission) {
 
 TEST_F(BadInput, AccessModes) {
   constexpr std::array<int, 8> kBad = {0,
-                               MPI_MODE_CREATE,
-                               MPI_MODE_RDONLY | MPI_MODE_CREATE,
-                               MPI_MODE_RDONLY | MPI_MODE_EXCL,
-                               MPI_MODE_RDONLY | MPI_MODE_WRONLY,
-                               MPI_MODE_RDONLY | MPI_MODE_RDWR,
-                               MPI_MODE_WRONLY | MPI_MODE_RDWR | MPI_MODE_CREATE,
-                               MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL | MPI_MODE_CREATE};
+                                       MPI_MODE_CREATE,
+                                       MPI_MODE_RDONLY | MPI_MODE_CREATE,
+                                       MPI_MODE_RDONLY | MPI_MODE_EXCL,
+                                       MPI_MODE_RDONLY | MPI_MODE_WRONLY,
+                                       MPI_MODE_RDONLY | MPI_MODE_RDWR,
+                                       MPI_MODE_WRONLY | MPI_MODE_RDWR | MPI_MODE_CREATE,
+                                       MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL | MPI_MODE_CREATE};
   for (const int amode : kBad) EXPECT_MPI_ERROR(try_open(path(), amode), MPI_ERR_AMODE, "MODE");
   EXPECT_MPI_ERROR(try_open(path(), MPI_MODE_RDWR | (1 << 20)), MPI_ERR_AMODE, "1048576");
   EXPECT_NE(access(path().c_str(), F_OK), 0) << "a refused mode must not create the file";
@@ -96,8 +95,8 @@ TEST_F(BadInput, ModesAndHintsThatDifferBetweenRanks) {
   EXPECT_MPI_ERROR(MPI_File_preallocate(created, rank() == 0 ? 10 : 20), MPI_ERR_NOT_SAME, "size");
   EXPECT_MPI_ERROR(MPI_File_set_atomicity(created, rank() == 0 ? 1 : 0), MPI_ERR_NOT_SAME, "atomicity");
   EXPECT_MPI_ERROR(MPI_File_seek_shared(created, rank() == 0 ? 1 : 0, MPI_SEEK_SET), MPI_ERR_NOT_SAME, "offset");
-  EXPECT_MPI_ERROR(MPI_File_set_view(created, 0, rank() == 0 ? MPI_INT : MPI_DOUBLE,
-                                     rank() == 0 ? MPI_INT : MPI_DOUBLE, "native", MPI_INFO_NULL),
+  EXPECT_MPI_ERROR(MPI_File_set_view(created, 0, rank() == 0 ? MPI_INT : MPI_DOUBLE, rank() == 0 ? MPI_INT : MPI_DOUBLE,
+                                     "native", MPI_INFO_NULL),
                    MPI_ERR_NOT_SAME, "etype");
   MPI_Info_free(&info);
   MPI_File_close(&created);
@@ -164,8 +163,7 @@ TEST_F(BadInput, CountsTypesAndOffsets) {
   EXPECT_MPI_ERROR(MPI_File_write_all(fh, &value, -4, MPI_INT, &status), MPI_ERR_COUNT, "-4");
   EXPECT_MPI_ERROR(MPI_File_write_ordered(fh, &value, -5, MPI_INT, &status), MPI_ERR_COUNT, "-5");
   EXPECT_MPI_ERROR(MPI_File_write(fh, &value, 1, MPI_DATATYPE_NULL, &status), MPI_ERR_TYPE, "MPI_DATATYPE_NULL");
-  EXPECT_MPI_ERROR(MPI_File_read_all(fh, &value, 1, MPI_DATATYPE_NULL, &status), MPI_ERR_TYPE,
-                   "MPI_DATATYPE_NULL");
+  EXPECT_MPI_ERROR(MPI_File_read_all(fh, &value, 1, MPI_DATATYPE_NULL, &status), MPI_ERR_TYPE, "MPI_DATATYPE_NULL");
   EXPECT_MPI_ERROR(MPI_File_write_at(fh, -1, &value, 1, MPI_INT, &status), MPI_ERR_ARG, "-1");
   EXPECT_MPI_ERROR(MPI_File_read_at_all(fh, -7, &value, 1, MPI_INT, &status), MPI_ERR_ARG, "-7");
   EXPECT_MPI_ERROR(MPI_File_set_size(fh, -1), MPI_ERR_ARG, "-1");
@@ -187,8 +185,7 @@ TEST_F(BadInput, Views) {
   };
   const auto indexed = [](std::initializer_list<int> displacements) {
     MPI_Datatype type;
-    MPI_Type_create_indexed_block(static_cast<int>(displacements.size()), 2, displacements.begin(), MPI_INT,
-                                  &type);
+    MPI_Type_create_indexed_block(static_cast<int>(displacements.size()), 2, displacements.begin(), MPI_INT, &type);
     MPI_Type_commit(&type);
     return type;
   };
@@ -237,8 +234,7 @@ TEST_F(BadInput, SequentialFilesHaveNoOtherPointers) {
   MPI_File fh = open(MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_SEQUENTIAL);
   int value = rank();
   MPI_Status status;
-  EXPECT_MPI_ERROR(MPI_File_write_at(fh, 0, &value, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION,
-                   "SEQUENTIAL");
+  EXPECT_MPI_ERROR(MPI_File_write_at(fh, 0, &value, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION, "SEQUENTIAL");
   EXPECT_MPI_ERROR(MPI_File_seek(fh, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION, "SEQUENTIAL");
   EXPECT_MPI_ERROR(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG,
                    "MPI_DISPLACEMENT_CURRENT");
@@ -261,8 +257,7 @@ TEST_F(BadInput, OneBadRankFailsACollectiveCallOnAll) {
   EXPECT_MPI_ERROR(MPI_File_read_ordered(fh, &value, 1, bad ? MPI_DATATYPE_NULL : MPI_INT, &status), MPI_ERR_TYPE,
                    "MPI_DATATYPE_NULL");
   EXPECT_MPI_ERROR(MPI_File_write_all_begin(fh, &value, bad ? -1 : 1, MPI_INT), MPI_ERR_COUNT, "-1");
-  EXPECT_MPI_ERROR(MPI_File_set_view(fh, bad ? -5 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG,
-                   "-5");
+  EXPECT_MPI_ERROR(MPI_File_set_view(fh, bad ? -5 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG, "-5");
   EXPECT_MPI_ERROR(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, bad ? "martian" : "native", MPI_INFO_NULL),
                    MPI_ERR_UNSUPPORTED_DATAREP, "martian");
   const int code = MPI_File_seek_shared(fh, 0, bad ? 4711 : MPI_SEEK_SET);
@@ -287,13 +282,12 @@ TEST_F(BadInput, DataRepresentations) {
   EXPECT_MPI_OK(MPI_Register_datarep("bad_input", convert, convert, extent, nullptr));
   EXPECT_MPI_ERROR(MPI_Register_datarep("bad_input", convert, convert, extent, nullptr), MPI_ERR_DUP_DATAREP,
                    "bad_input");
-  EXPECT_MPI_ERROR(MPI_Register_datarep("native", convert, convert, extent, nullptr), MPI_ERR_DUP_DATAREP,
-                   "native");
-  EXPECT_MPI_ERROR(MPI_Register_datarep(std::string(500, 'x').c_str(), convert, convert, extent, nullptr),
-                   MPI_ERR_ARG, "MPI_MAX_DATAREP_STRING");
+  EXPECT_MPI_ERROR(MPI_Register_datarep("native", convert, convert, extent, nullptr), MPI_ERR_DUP_DATAREP, "native");
+  EXPECT_MPI_ERROR(MPI_Register_datarep(std::string(500, 'x').c_str(), convert, convert, extent, nullptr), MPI_ERR_ARG,
+                   "MPI_MAX_DATAREP_STRING");
   MPI_File fh = open();
-  EXPECT_MPI_ERROR(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "bad_input", MPI_INFO_NULL),
-                   MPI_ERR_UNSUPPORTED_DATAREP, "bad_input");
+  EXPECT_MPI_ERROR(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "bad_input", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP,
+                   "bad_input");
   MPI_File_close(&fh);
 }
 

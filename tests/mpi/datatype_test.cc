@@ -163,9 +163,7 @@ TEST(Datatype, IsDecodedOnceAndForgottenWithTheDatatype) {
   EXPECT_EQ(first.use_count(), 1);
 }
 
-TEST(Datatype, NullIsRefused) {
-  EXPECT_EQ(decode(MPI_DATATYPE_NULL).error().code, Code::kDatatype);
-}
+TEST(Datatype, NullIsRefused) { EXPECT_EQ(decode(MPI_DATATYPE_NULL).error().code, Code::kDatatype); }
 
 TEST(Datatype, TooManyBytesAreRefused) {
   EXPECT_EQ(repeat(**decode(MPI_DOUBLE), MPI_Count{1} << 61).error().code, Code::kCount);

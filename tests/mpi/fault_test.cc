@@ -113,8 +113,8 @@ void run(const std::string& name, int expected, int where, const char* method, c
   check(took.count() < 5, "took " + std::to_string(took.count()) + " s");
   const bool fails_here = name != "write_at" || rank == where;
   const int wanted = fails_here ? expected : static_cast<int>(MPI_SUCCESS);
-  check(class_of(code) == wanted, "class " + std::to_string(class_of(code)) + " instead of " +
-                                      std::to_string(wanted) + ": " + describe(code));
+  check(class_of(code) == wanted,
+        "class " + std::to_string(class_of(code)) + " instead of " + std::to_string(wanted) + ": " + describe(code));
   const int again = call(name, fh, bytes);  // the fault has passed, and left nothing behind
   check(again == MPI_SUCCESS, "the same call fails again: " + describe(again));
   const int closed = MPI_File_close(&fh);

@@ -1,4 +1,6 @@
 // What belongs to a handle: error handlers, groups, hints, integers, data representations' extents, split collectives and requests.
+#include <dlfcn.h>
+
 #include <cstring>
 #include <thread>
 
@@ -31,6 +33,12 @@ int fail_on(MPI_File fh) {
   int value = 0;
   MPI_Status status;
   return MPI_File_write_at(fh, 0, &value, -1, MPI_INT, &status);
+}
+
+TEST_F(Handle, TheFunctionsAreStridios) {
+  Dl_info info{};
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(&MPI_File_open), &info), 0);
+  EXPECT_NE(std::strstr(info.dli_fname, "libstridio-"), nullptr) << info.dli_fname;
 }
 
 TEST_F(Handle, UserErrorHandlersGetTheSameHandleAndCode) {
@@ -259,8 +267,7 @@ TEST_F(Handle, ThreadsMayUseOneFileAtOnce) {
       MPI_Type_free(&vector);
     });
   for (std::thread& thread : threads) thread.join();
-  for (int t = 0; t < 4; ++t)
-    EXPECT_EQ(read_ints(fh, (rank() * 4 + t) * 400, 100), std::vector<int>(100, t));
+  for (int t = 0; t < 4; ++t) EXPECT_EQ(read_ints(fh, (rank() * 4 + t) * 400, 100), std::vector<int>(100, t));
   MPI_File_close(&fh);
 }
 

@@ -45,8 +45,7 @@ MPI_File MpiTest::open(int amode, MPI_Info info) const {
 
 void MpiTest::write_ints(MPI_File fh, MPI_Offset offset, const std::vector<int>& values) {
   MPI_Status status;
-  EXPECT_MPI_OK(
-      MPI_File_write_at(fh, offset, values.data(), static_cast<int>(values.size()), MPI_INT, &status));
+  EXPECT_MPI_OK(MPI_File_write_at(fh, offset, values.data(), static_cast<int>(values.size()), MPI_INT, &status));
   EXPECT_EQ(ints(status), static_cast<int>(values.size()));
 }
 

@@ -26,12 +26,12 @@ inline std::string text_of(int code) {
 }
 
 // The call fails with the class, and its text has the words.
-#define EXPECT_MPI_ERROR(call, error_class, words)                                        \
-  do {                                                                                    \
-    const int code_ = (call);                                                             \
-    EXPECT_EQ(::stridio::testing::class_of(code_), error_class) << #call << ": "          \
-                                                                << ::stridio::testing::text_of(code_); \
-    EXPECT_NE(::stridio::testing::text_of(code_).find(words), std::string::npos)          \
+#define EXPECT_MPI_ERROR(call, error_class, words)                                                  \
+  do {                                                                                              \
+    const int code_ = (call);                                                                       \
+    EXPECT_EQ(::stridio::testing::class_of(code_), error_class)                                     \
+        << #call << ": " << ::stridio::testing::text_of(code_);                                     \
+    EXPECT_NE(::stridio::testing::text_of(code_).find(words), std::string::npos)                    \
         << #call << ": \"" << ::stridio::testing::text_of(code_) << "\" lacks \"" << words << "\""; \
   } while (false)
 

@@ -13,8 +13,8 @@ namespace {
 using Bytes = std::vector<unsigned char>;
 
 // Where the view's data positions [begin, end) lie in the file.
-std::vector<std::int64_t> places(const std::vector<std::int64_t>& tile, std::int64_t extent,
-                                 std::int64_t displacement, std::int64_t begin, std::int64_t end) {
+std::vector<std::int64_t> places(const std::vector<std::int64_t>& tile, std::int64_t extent, std::int64_t displacement,
+                                 std::int64_t begin, std::int64_t end) {
   std::vector<std::int64_t> result;
   const auto n = static_cast<std::int64_t>(tile.size());
   for (std::int64_t p = begin; p < end; ++p)
@@ -77,12 +77,13 @@ void Oracle::set_random_view(std::mt19937_64& mine) {
   MPI_Type_free(&made.datatype);
 }
 
-int Oracle::write(int form, std::int64_t offset, const void* buffer, int count, MPI_Datatype type,
-                  MPI_Status* status) {
+int Oracle::write(int form, std::int64_t offset, const void* buffer, int count, MPI_Datatype type, MPI_Status* status) {
   int code = MPI_SUCCESS;
   switch (form) {
-    case 0: return MPI_File_write_at_all(fh_, offset, buffer, count, type, status);
-    case 1: return MPI_File_write_at(fh_, offset, buffer, count, type, status);
+    case 0:
+      return MPI_File_write_at_all(fh_, offset, buffer, count, type, status);
+    case 1:
+      return MPI_File_write_at(fh_, offset, buffer, count, type, status);
     case 2:
       MPI_File_seek(fh_, offset, MPI_SEEK_SET);
       return MPI_File_write_all(fh_, buffer, count, type, status);
@@ -100,8 +101,10 @@ int Oracle::write(int form, std::int64_t offset, const void* buffer, int count, 
 int Oracle::read(int form, std::int64_t offset, void* buffer, int count, MPI_Datatype type, MPI_Status* status) {
   int code = MPI_SUCCESS;
   switch (form) {
-    case 0: return MPI_File_read_at_all(fh_, offset, buffer, count, type, status);
-    case 1: return MPI_File_read_at(fh_, offset, buffer, count, type, status);
+    case 0:
+      return MPI_File_read_at_all(fh_, offset, buffer, count, type, status);
+    case 1:
+      return MPI_File_read_at(fh_, offset, buffer, count, type, status);
     case 2:
       MPI_File_seek(fh_, offset, MPI_SEEK_SET);
       return MPI_File_read_all(fh_, buffer, count, type, status);
@@ -170,8 +173,8 @@ void Oracle::write_round(std::mt19937_64& common, std::mt19937_64& mine) {
   EXPECT_EQ(moved, static_cast<int>(memory.places.size()));
   Piece piece;
   for (const std::int64_t place : memory.places) piece.data.push_back(memory.bytes[static_cast<std::size_t>(place)]);
-  piece.file = places(tile, block * size(), block * rank(), offset,
-                      offset + static_cast<std::int64_t>(piece.data.size()));
+  piece.file =
+      places(tile, block * size(), block * rank(), offset, offset + static_cast<std::int64_t>(piece.data.size()));
   for (int r = 0; r < size(); ++r) merge(broadcast(piece, r));
 }
 
@@ -183,8 +186,8 @@ void Oracle::read_round(std::mt19937_64& common, std::mt19937_64& mine) {
   RandomMemory memory(mine, 3000);
   SCOPED_TRACE(memory.type.how + " x " + std::to_string(memory.count) + ", form " + std::to_string(form));
   Bytes wanted = memory.bytes;
-  const auto file = places(tile_, extent_, displacement_, offset,
-                           offset + static_cast<std::int64_t>(memory.places.size()));
+  const auto file =
+      places(tile_, extent_, displacement_, offset, offset + static_cast<std::int64_t>(memory.places.size()));
   int available = 0;
   while (available < static_cast<int>(file.size()) && file[static_cast<std::size_t>(available)] < size_) {
     const auto i = static_cast<std::size_t>(available++);
@@ -235,10 +238,8 @@ TEST_F(Oracle, RandomAccessesLeaveTheBytesOfAnArray) {
   const std::uint64_t seed = shared_seed();
   const char* given = std::getenv("STRIDIO_CASES");
   const int cases = given != nullptr ? std::atoi(given) : 12;
-  constexpr std::array<std::array<const char*, 2>, 4> kHints = {{{nullptr, nullptr},
-                                                                 {"stridio_method", "two_phase"},
-                                                                 {"stridio_node_ranks", "2"},
-                                                                 {"cb_buffer_size", "4096"}}};
+  constexpr std::array<std::array<const char*, 2>, 4> kHints = {
+      {{nullptr, nullptr}, {"stridio_method", "two_phase"}, {"stridio_node_ranks", "2"}, {"cb_buffer_size", "4096"}}};
   for (int i = 0; i < cases; ++i) {
     run_case(seed + static_cast<std::uint64_t>(i), kHints[static_cast<std::size_t>(i) % kHints.size()]);
     int failed = HasFailure() ? 1 : 0, any = 0;

@@ -106,9 +106,7 @@ class Maker {
   int pick_int(std::int64_t low, std::int64_t high) { return static_cast<int>(pick(low, high)); }
 
   // Forwards, or now and then backwards. Never so short that neighbours overlap: hosts pack such types wrongly.
-  std::int64_t away(std::int64_t distance) {
-    return !limits_.for_views && pick(0, 3) == 0 ? -distance : distance;
-  }
+  std::int64_t away(std::int64_t distance) { return !limits_.for_views && pick(0, 3) == 0 ? -distance : distance; }
 
   bool fits(MPI_Datatype type) const {
     const Layout layout = layout_of(type);
@@ -140,15 +138,14 @@ class Maker {
       const char* name;
       int hole_at;  // the padding of a pair, in front of its index
     };
-    static const Named kNamed[] = {
-        {MPI_BYTE, "byte", 0},           {MPI_CHAR, "char", 0},
-        {MPI_SHORT, "short", 0},         {MPI_INT, "int", 0},
-        {MPI_LONG, "long", 0},           {MPI_FLOAT, "float", 0},
-        {MPI_DOUBLE, "double", 0},       {MPI_LONG_LONG, "long_long", 0},
-        {MPI_INT8_T, "int8", 0},         {MPI_UINT16_T, "uint16", 0},
-        {MPI_SHORT_INT, "short_int", 2}, {MPI_DOUBLE_INT, "double_int", 0},
-        {MPI_LONG_INT, "long_int", 0},   {MPI_2INT, "2int", 0},
-        {MPI_FLOAT_INT, "float_int", 0}, {MPI_C_DOUBLE_COMPLEX, "double_complex", 0}};
+    static const Named kNamed[] = {{MPI_BYTE, "byte", 0},           {MPI_CHAR, "char", 0},
+                                   {MPI_SHORT, "short", 0},         {MPI_INT, "int", 0},
+                                   {MPI_LONG, "long", 0},           {MPI_FLOAT, "float", 0},
+                                   {MPI_DOUBLE, "double", 0},       {MPI_LONG_LONG, "long_long", 0},
+                                   {MPI_INT8_T, "int8", 0},         {MPI_UINT16_T, "uint16", 0},
+                                   {MPI_SHORT_INT, "short_int", 2}, {MPI_DOUBLE_INT, "double_int", 0},
+                                   {MPI_LONG_INT, "long_int", 0},   {MPI_2INT, "2int", 0},
+                                   {MPI_FLOAT_INT, "float_int", 0}, {MPI_C_DOUBLE_COMPLEX, "double_complex", 0}};
     const Named& chosen = kNamed[pick(0, std::size(kNamed) - 1)];
     MadeType made{chosen.type, chosen.name, {}};
     const Layout layout = layout_of(chosen.type);
@@ -232,8 +229,7 @@ class Maker {
     const auto extent = layout_of(child.datatype).extent;
     const Blocks blocks = irregular(extent, 40, 1, false);
     MPI_Datatype made;
-    MPI_Type_create_hindexed(blocks.count(), blocks.lengths.data(), blocks.addresses().data(), child.datatype,
-                             &made);
+    MPI_Type_create_hindexed(blocks.count(), blocks.lengths.data(), blocks.addresses().data(), child.datatype, &made);
     return wrap(made, std::move(child), blocks.places(extent), "hindexed" + blocks.text());
   }
 
@@ -242,8 +238,7 @@ class Maker {
     const auto extent = layout_of(child.datatype).extent;
     const Blocks blocks = irregular(1, 4, extent, true);
     MPI_Datatype made;
-    MPI_Type_create_indexed_block(blocks.count(), blocks.lengths[0], blocks.narrow().data(), child.datatype,
-                                  &made);
+    MPI_Type_create_indexed_block(blocks.count(), blocks.lengths[0], blocks.narrow().data(), child.datatype, &made);
     return wrap(made, std::move(child), blocks.places(extent), "indexed_block" + blocks.text());
   }
 
@@ -252,8 +247,7 @@ class Maker {
     const auto extent = layout_of(child.datatype).extent;
     const Blocks blocks = irregular(extent, 40, 1, true);
     MPI_Datatype made;
-    MPI_Type_create_hindexed_block(blocks.count(), blocks.lengths[0], blocks.addresses().data(),
-                                   child.datatype, &made);
+    MPI_Type_create_hindexed_block(blocks.count(), blocks.lengths[0], blocks.addresses().data(), child.datatype, &made);
     return wrap(made, std::move(child), blocks.places(extent), "hindexed_block" + blocks.text());
   }
 
@@ -268,8 +262,8 @@ class Maker {
       const Layout layout = layout_of(child.datatype);
       const auto extent = layout.extent;
       const Blocks block{{pick_int(1, 3)}, {limits_.for_views ? next + pick(0, 20) : pick(-50, 200)}};
-      next = block.displacements[0] + std::max(block.lengths[0] * extent,
-                                               (block.lengths[0] - 1) * extent + layout.true_lb + layout.true_extent);
+      next = block.displacements[0] +
+             std::max(block.lengths[0] * extent, (block.lengths[0] - 1) * extent + layout.true_lb + layout.true_extent);
       for (const std::int64_t place : block.places(extent))
         for (const std::int64_t byte : child.bytes) result.bytes.push_back(place + byte);
       types.push_back(child.datatype);
@@ -286,8 +280,7 @@ class Maker {
   }
 
   // C's order has the last dimension fastest, Fortran's the first.
-  static std::vector<std::int64_t> array_places(std::vector<Dimension> dimensions, int order,
-                                                std::int64_t extent) {
+  static std::vector<std::int64_t> array_places(std::vector<Dimension> dimensions, int order, std::int64_t extent) {
     if (order == MPI_ORDER_FORTRAN) std::reverse(dimensions.begin(), dimensions.end());
     return places_of(dimensions, extent);
   }
@@ -310,8 +303,8 @@ class Maker {
     const int order = random_order();
     how += order == MPI_ORDER_C ? " C" : " F";
     MPI_Datatype made;
-    MPI_Type_create_subarray(static_cast<int>(sizes.size()), sizes.data(), subsizes.data(), starts.data(),
-                             order, child.datatype, &made);
+    MPI_Type_create_subarray(static_cast<int>(sizes.size()), sizes.data(), subsizes.data(), starts.data(), order,
+                             child.datatype, &made);
     const auto places = array_places(dimensions, order, layout_of(child.datatype).extent);
     return wrap(made, std::move(child), places, how);
   }
@@ -356,8 +349,8 @@ class Maker {
     const int order = random_order();
     how += (order == MPI_ORDER_C ? " C rank " : " F rank ") + std::to_string(rank);
     MPI_Datatype made;
-    MPI_Type_create_darray(size, rank, static_cast<int>(all.size()), sizes.data(), kinds.data(),
-                           arguments.data(), processes.data(), order, child.datatype, &made);
+    MPI_Type_create_darray(size, rank, static_cast<int>(all.size()), sizes.data(), kinds.data(), arguments.data(),
+                           processes.data(), order, child.datatype, &made);
     const auto places = array_places(share_of(rank, all), order, layout_of(child.datatype).extent);
     return wrap(made, std::move(child), places, how);
   }
