@@ -44,6 +44,8 @@ def problems(library, aborting, hosts):
     for name, kind in sorted(symbols(library, "undefined").items()):
         if HOST.match(name) and kind not in "wv":
             yield f"{name} is a strong reference: the library would not load without MPI"
+        if name.startswith("MPI_"):
+            yield f"{name} is called: tools that wrap MPI would see it; use P{name}"
     for name in needed(library):
         if not ALLOWED_NEEDED.match(name):
             yield f"the library needs {name}"
