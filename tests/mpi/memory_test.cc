@@ -61,6 +61,6 @@ TEST_P(MemoryTest, AViewOfAHundredMillionSegments) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, MemoryTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "collective" : "independent"; });
+                         [](const auto& each) { return each.param ? "collective" : "independent"; });
 
 }  // namespace
