@@ -88,12 +88,14 @@ def catch(test):
 
 
 def plant(mutant):
-    """Changes the copy; what undoes it, or None if the place is not there."""
+    """Changes the copy; what undoes it, or None if the place is not there. Line breaks do not matter."""
     path = TREE / mutant["file"]
     text = path.read_text()
-    if text.count(mutant["old"]) != 1:
+    place = r"\s+".join(re.escape(word) for word in mutant["old"].split()).replace(r"\(", r"\(\s*")
+    changed, times = re.subn(place, lambda _: mutant["new"], text)
+    if times != 1:
         return None
-    path.write_text(text.replace(mutant["old"], mutant["new"]))
+    path.write_text(changed)
     return lambda: path.write_text(text)
 
 
