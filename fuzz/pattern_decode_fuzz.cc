@@ -46,8 +46,7 @@ Bytes walk(const Pattern& pattern, Bytes position, std::vector<Extent>& ranges) 
     const Extent range = cursor.next_range();
     check(range.length > 0, "ranges are not empty");
     check(cursor.position() == before + range.length, "the cursor counts what it yields");
-    check(range.offset >= pattern.lower() && range.end() <= pattern.upper(),
-          "ranges are within the bounds");
+    check(range.offset >= pattern.lower() && range.end() <= pattern.upper(), "ranges are within the bounds");
     check(!pattern.ascending() || range.offset >= last, "ranges of an ascending pattern ascend");
     last = range.end();
     ranges.push_back(range);
@@ -82,8 +81,7 @@ void check_slice(const Pattern& pattern, Bytes begin) {
   const Bytes end = walk(pattern, begin, walked);
   const Pattern slice = pattern.slice(begin, end);
   check(slice.size() == end - begin, "a slice has its size");
-  for (Cursor cursor(slice); !cursor.done() && sliced.size() <= 2 * kMostBlocks;)
-    sliced.push_back(cursor.next_range());
+  for (Cursor cursor(slice); !cursor.done() && sliced.size() <= 2 * kMostBlocks;) sliced.push_back(cursor.next_range());
   check(merged(walked) == merged(sliced), "a slice has the ranges of the walk");
   check(!pattern.ascending() || slice.ascending(), "a slice of an ascending pattern ascends");
 }
@@ -91,12 +89,10 @@ void check_slice(const Pattern& pattern, Bytes begin) {
 void check_clip(const Pattern& pattern, Offset from, Offset to) {
   if (!pattern.ascending() || from > to) return;
   const Bytes below_from = pattern.bytes_below(from), below_to = pattern.bytes_below(to);
-  check(0 <= below_from && below_from <= below_to && below_to <= pattern.size(),
-        "bytes_below ascends");
+  check(0 <= below_from && below_from <= below_to && below_to <= pattern.size(), "bytes_below ascends");
   const Pattern clipped = pattern.clip({from, to - from});
   check(clipped.size() == below_to - below_from, "a clip has the bytes between its ends");
-  check(clipped.empty() || (clipped.lower() >= from && clipped.upper() <= to),
-        "a clip keeps its window");
+  check(clipped.empty() || (clipped.lower() >= from && clipped.upper() <= to), "a clip keeps its window");
 }
 
 void check_promises(const Pattern& pattern, std::size_t input) {
@@ -104,10 +100,8 @@ void check_promises(const Pattern& pattern, std::size_t input) {
   const auto again = Pattern::decode(pattern.encode());
   check(again.has_value(), "what is encoded decodes");
   check_equal_facts(pattern, *again);
-  const std::uint64_t mixed =
-      XXH64(&input, sizeof input, static_cast<std::uint64_t>(pattern.size()));
-  const Bytes somewhere =
-      pattern.empty() ? 0 : static_cast<Bytes>(mixed % static_cast<std::uint64_t>(pattern.size()));
+  const std::uint64_t mixed = XXH64(&input, sizeof input, static_cast<std::uint64_t>(pattern.size()));
+  const Bytes somewhere = pattern.empty() ? 0 : static_cast<Bytes>(mixed % static_cast<std::uint64_t>(pattern.size()));
   for (const Bytes position : {Bytes{0}, somewhere, pattern.size() / 2, pattern.size()}) {
     check_blocks(pattern, position);
     check_slice(pattern, position);
