@@ -101,11 +101,13 @@ Status FileImpl::agreed_view(const View& view, const HintList& hints, std::optio
     Verdict verdict;
     Bytes etype_size;
     std::uint64_t view;
+    std::uint64_t representation;
     bool has_hints;
   };
   const bool unique = parts_.mode.unique_open && parts_.mode.writes();
   const Entry mine{verdict_of(invalid ? fail(at_path(*invalid, parts_.path)) : Status()), view.etype_size,
-                   unique && !invalid ? fingerprint(view) : 0, !hints.empty()};
+                   unique && !invalid ? fingerprint(view) : 0,
+                   XXH64(view.representation.data(), view.representation.size(), 0), !hints.empty()};
   ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(*parts_.group, mine));
   std::vector<Verdict> verdicts;
   for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
@@ -118,6 +120,10 @@ Status FileImpl::agreed_view(const View& view, const HintList& hints, std::optio
       return fail(Code::kNotSame, fmt::format("set_view: the etype must be the same on all ranks, here are "
                                               "sizes of {} and {} bytes",
                                               entries.front().etype_size, entry.etype_size));
+    if (entry.representation != entries.front().representation)
+      return fail(Code::kNotSame, fmt::format("set_view: the data representation must be the same on all ranks; here "
+                                              "it is \"{}\"",
+                                              view.representation));
   }
   if (any_hints) RETURN_IF_ERROR(set_hints(hints));
   own_holes_ = unique && same_view && holes_belong_to_view(view);

@@ -42,6 +42,7 @@ struct View {
   Bytes etype_size = 1;
   Pattern filetype = Pattern::run(0, 1);
   Bytes filetype_extent = 1;
+  std::string representation = "native";  // its name: the ranks must agree; data come and go converted
   // kDatatype or kArgument with what is wrong with it; an overlapping file type is refused only for writers.
   Status check(const AccessMode& mode) const;
 };

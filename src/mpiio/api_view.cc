@@ -56,19 +56,16 @@ STRIDIO_API(int, File_get_byte_offset, (MPI_File fh, MPI_Offset offset, MPI_Offs
   });
 }
 
-// In "native" and "internal" a datatype takes in the file what it takes in memory.
 STRIDIO_API(int, File_get_type_extent, (MPI_File fh, MPI_Datatype datatype, MPI_Aint* extent)) {
-  return on_file(fh, [&](OpenFile&) -> Status {
-    ASSIGN_OR_RETURN(const auto type, decode(datatype));
-    *extent = type->extent;
+  return on_file(fh, [&](OpenFile& open) -> Status {
+    ASSIGN_OR_RETURN(*extent, file_extent(open, datatype));
     return {};
   });
 }
 
 STRIDIO_API(int, File_get_type_extent_c, (MPI_File fh, MPI_Datatype datatype, MPI_Count* extent)) {
-  return on_file(fh, [&](OpenFile&) -> Status {
-    ASSIGN_OR_RETURN(const auto type, decode(datatype));
-    *extent = type->extent;
+  return on_file(fh, [&](OpenFile& open) -> Status {
+    ASSIGN_OR_RETURN(*extent, file_extent(open, datatype));
     return {};
   });
 }

@@ -32,10 +32,13 @@ constexpr int kValueIndex = MPI_COMBINER_HINDEXED_BLOCK + 1;
 Result<Combiner> meaning_of(int combiner) {
   switch (combiner) {
     case MPI_COMBINER_NAMED:
+      return Combiner::kNamed;
     case MPI_COMBINER_F90_REAL:
+      return Combiner::kF90Real;
     case MPI_COMBINER_F90_COMPLEX:
+      return Combiner::kF90Complex;
     case MPI_COMBINER_F90_INTEGER:
-      return Combiner::kPredefined;
+      return Combiner::kF90Integer;
     case MPI_COMBINER_DUP:
       return Combiner::kDup;
     case MPI_COMBINER_CONTIGUOUS:
@@ -133,7 +136,7 @@ void free_unless_predefined(MPI_Datatype& datatype) {
   Envelope envelope;
   if (get_envelope(datatype, envelope) != MPI_SUCCESS) return;
   const auto combiner = meaning_of(envelope.combiner);
-  if (!combiner || *combiner != Combiner::kPredefined) PMPI_Type_free(&datatype);
+  if (!combiner || !is_predefined(*combiner)) PMPI_Type_free(&datatype);
 }
 
 }  // namespace
@@ -144,7 +147,7 @@ Result<Contents> Contents::of(MPI_Datatype datatype) {
   if (get_envelope(datatype, envelope) != MPI_SUCCESS)
     return fail(Code::kDatatype, "the host MPI does not know this datatype");
   ASSIGN_OR_RETURN(contents.combiner, meaning_of(envelope.combiner));
-  if (contents.combiner == Combiner::kPredefined) return contents;
+  if (contents.combiner == Combiner::kNamed) return contents;
   Arrays arrays;
   if (get_contents(datatype, envelope, arrays, contents.types) != MPI_SUCCESS) {
     contents.types.clear();

@@ -11,7 +11,10 @@ namespace stridio::mpiio {
 
 // MPI-4.1's combiners. The deprecated *_INTEGER ones are folded into those that replaced them.
 enum class Combiner {
-  kPredefined,  // named, or a parametrised Fortran type
+  kNamed,
+  kF90Real,
+  kF90Complex,
+  kF90Integer,
   kDup,
   kContiguous,
   kVector,
@@ -27,6 +30,9 @@ enum class Combiner {
   kValueIndex,
 };
 
+// Of types that MPI gives: nobody frees them.
+inline bool is_predefined(Combiner combiner) { return combiner <= Combiner::kF90Integer; }
+
 // Owns the references to the inner types that MPI hands out.
 struct Contents {
   static Result<Contents> of(MPI_Datatype datatype);
@@ -34,7 +40,7 @@ struct Contents {
   Contents(Contents&& other) noexcept = default;
   Contents& operator=(Contents&&) = delete;
 
-  Combiner combiner = Combiner::kPredefined;
+  Combiner combiner = Combiner::kNamed;
   // All numbers in the order of MPI_Type_get_contents: integers, then addresses. A type made by a
   // large-count constructor has its counts at the same places.
   std::vector<std::int64_t> numbers;

@@ -1,10 +1,7 @@
 #include "mpiio/convert.h"
 
 #include <array>
-#include <string_view>
 #include <vector>
-
-#include "mpiio/datarep.h"
 
 namespace stridio::mpiio {
 namespace {
@@ -81,16 +78,6 @@ void set_status(MPI_Status* status, Bytes bytes) {
   if (status == MPI_STATUS_IGNORE) return;
   PMPI_Status_set_elements_x(status, MPI_BYTE, bytes);
   PMPI_Status_set_cancelled(status, 0);
-}
-
-Status check_datarep(const char* name) {
-  const std::string_view given = name == nullptr ? "(null)" : name;
-  if (given == "native" || given == "internal") return {};
-  std::string what = "data representation \"" + std::string(given) + "\" ";
-  what += given == "external32"  ? "is not supported yet"
-          : is_registered(given) ? "is registered, but registered representations are not supported yet"
-                                 : "is not known";
-  return fail(Code::kUnsupportedDatarep, what + "; use \"native\" or \"internal\"");
 }
 
 }  // namespace stridio::mpiio

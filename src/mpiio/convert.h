@@ -21,7 +21,4 @@ MPI_Info info_of(const Hints& hints);
 // `bytes` as MPI_Get_count and MPI_Get_elements understand them. MPI_STATUS_IGNORE is left alone.
 void set_status(MPI_Status* status, Bytes bytes);
 
-// "native" or "internal": kUnsupportedDatarep for every other name, null too.
-Status check_datarep(const char* name);
-
 }  // namespace stridio::mpiio

@@ -68,10 +68,14 @@ Result<TypePtr> decode(MPI_Datatype datatype) {
   if (datatype == MPI_DATATYPE_NULL)
     return fail(Code::kDatatype, "the datatype is MPI_DATATYPE_NULL; a committed datatype is needed");
   if (auto cached = find_cached(datatype)) return cached;
-  ASSIGN_OR_RETURN(Type built, build_type(datatype));
+  ASSIGN_OR_RETURN(Type built, build_type(datatype, nullptr));
   auto type = std::make_shared<const Type>(std::move(built));
   cache(datatype, type);
   return type;
+}
+
+Result<Type> in_file(MPI_Datatype datatype, const Representation& representation) {
+  return build_type(datatype, &representation);
 }
 
 Result<Pattern> repeat(const Type& type, std::int64_t count) {

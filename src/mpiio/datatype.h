@@ -6,12 +6,17 @@
 #include "base/extent.h"
 #include "base/result.h"
 #include "mpiio/host.h"
+#include "mpiio/signature.h"
+#include "pattern/copy.h"
 #include "pattern/pattern.h"
 
 namespace stridio::mpiio {
 
+class Representation;
+
 struct Type {
   Pattern pattern;  // the bytes of one element, in type-map order
+  Signature signature;
   Bytes lb = 0;
   Bytes extent = 0;
   // Named or a parametrised Fortran type: never freed by anyone.
@@ -23,6 +28,10 @@ struct Type {
 // Derived types keep their Type as an attribute, so that repeated calls cost a look-up. kDatatype for
 // MPI_DATATYPE_NULL and for what cannot be decoded. Thread-safe.
 Result<std::shared_ptr<const Type>> decode(MPI_Datatype datatype);
+
+// The datatype as it is in a file of this representation: its predefined types at their extents there, one after the
+// other as the constructors say. Displacements that were given in bytes stay as they are (MPI-4.1 section 14.5).
+Result<Type> in_file(MPI_Datatype datatype, const Representation& representation);
 
 // Bytes that `count` elements of `type` cover, in data order. kCount where they are more than 2^63 - 1.
 Result<Pattern> repeat(const Type& type, std::int64_t count);

@@ -12,6 +12,7 @@
 #include "mpiio/datatype.h"
 #include "mpiio/errhandler.h"
 #include "mpiio/host.h"
+#include "mpiio/representation.h"
 
 namespace stridio::mpiio {
 
@@ -30,6 +31,7 @@ struct OpenFile {
   OwnedType etype;
   OwnedType filetype;
   std::string datarep = "native";
+  std::shared_ptr<const Representation> representation;  // null: as in memory
   ErrorHandler handler;
   std::optional<ActiveSplit> split;
   int integer = 0;

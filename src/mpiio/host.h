@@ -120,6 +120,7 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Type_get_envelope_c
 #pragma weak PMPI_Type_get_extent
 #pragma weak PMPI_Type_get_extent_x
+#pragma weak PMPI_Type_get_name
 #pragma weak PMPI_Type_get_true_extent_x
 #pragma weak PMPI_Type_set_attr
 #pragma weak PMPI_Type_size_x

@@ -83,9 +83,10 @@ Status start(const std::shared_ptr<OpenFile>& open, MPI_File fh, Form form, MPI_
   *request = MPI_REQUEST_NULL;
   sweep_orphans();
   form.collective = form.collective && open->file->collectives_run_anywhere();
-  ASSIGN_OR_RETURN(Access access, access_for(*open, form, offset, buffer));
-  ASSIGN_OR_RETURN(access, open->file->bind(access));
+  ASSIGN_OR_RETURN(Prepared prepared, prepare(*open, form, offset, buffer));
+  ASSIGN_OR_RETURN(Access access, open->file->bind(prepared.access));
   const std::shared_ptr<Operation> operation = enroll(open, fh, request, caller);
+  operation->conversion = std::move(prepared.conversion);
   Worker& worker = form.collective ? open->collective_worker : open->independent_worker;
   worker.post([operation, access = std::move(access)] {
     finish(operation, operation->file->file->transfer(access));
@@ -136,6 +137,7 @@ bool complete_if_done(Operation& operation) {
     if (operation.completed) return true;
     operation.completed = true;
   }
+  if (operation.result) operation.result = finish(operation.conversion.get(), *operation.result);
   PMPI_Grequest_complete(operation.request);
   return true;
 }

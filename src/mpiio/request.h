@@ -19,6 +19,7 @@ struct Operation {
   MPI_File handle = MPI_FILE_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
   const char* caller = "";
+  std::unique_ptr<Conversion> conversion;  // ends when the operation is completed
   Result<Bytes> result = Bytes{0};  // valid once done
   std::atomic<bool> done = false;
   bool completed = false;           // told the host; under the registry's mutex

@@ -26,12 +26,21 @@ const char* name_of(Split kind) {
   return "?";
 }
 
-Result<Memory> memory_of(const UserBuffer& buffer) {
+// Through the file's representation where it has one.
+Result<Prepared> prepare_memory(const OpenFile& open, Direction direction, const UserBuffer& buffer) {
   if (buffer.count < 0)
     return fail(Code::kCount, "the count is " + std::to_string(buffer.count) + "; it must not be negative");
   ASSIGN_OR_RETURN(const auto type, decode(buffer.datatype));
   ASSIGN_OR_RETURN(Pattern pattern, repeat(*type, buffer.count));
-  return Memory{static_cast<std::byte*>(buffer.address), std::move(pattern)};
+  Prepared prepared;
+  prepared.access.memory = {static_cast<std::byte*>(buffer.address), std::move(pattern)};
+  if (!open.representation || !open.representation->converts(direction)) return prepared;
+  ASSIGN_OR_RETURN(prepared.conversion,
+                   Conversion::start(open.representation, direction,
+                                     {buffer.address, buffer.datatype, prepared.access.memory,
+                                      Signature::repeated(buffer.count, type->signature)}));
+  prepared.access.memory = prepared.conversion->staged();
+  return prepared;
 }
 
 Status check(const OpenFile& open, Form form, MPI_Offset offset) {
@@ -44,33 +53,38 @@ Status check(const OpenFile& open, Form form, MPI_Offset offset) {
   return {};
 }
 
-Result<Access> access_of(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
+Result<Prepared> prepare_checked(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
   RETURN_IF_ERROR(check(open, form, offset));
-  ASSIGN_OR_RETURN(Memory memory, memory_of(buffer));
-  return Access{.direction = form.direction,
-                .pointer = form.pointer,
-                .collective = form.collective,
-                .offset = form.pointer == Pointer::kExplicit ? offset : 0,
-                .memory = std::move(memory)};
+  ASSIGN_OR_RETURN(Prepared prepared, prepare_memory(open, form.direction, buffer));
+  prepared.access.direction = form.direction;
+  prepared.access.pointer = form.pointer;
+  prepared.access.collective = form.collective;
+  prepared.access.offset = form.pointer == Pointer::kExplicit ? offset : 0;
+  return prepared;
 }
 
 }  // namespace
 
-Result<Access> access_for(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
-  auto access = access_of(open, form, offset, buffer);
-  if (access || !form.collective) return access;
-  Access nothing;
-  nothing.direction = form.direction;
-  nothing.pointer = form.pointer;
-  nothing.collective = true;
-  nothing.invalid = access.error();
+Result<Prepared> prepare(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
+  auto prepared = prepare_checked(open, form, offset, buffer);
+  if (prepared || !form.collective) return prepared;
+  Prepared nothing;
+  nothing.access.direction = form.direction;
+  nothing.access.pointer = form.pointer;
+  nothing.access.collective = true;
+  nothing.access.invalid = prepared.error();
   return nothing;
+}
+
+Result<Bytes> finish(Conversion* conversion, Bytes moved) {
+  return conversion == nullptr ? Result<Bytes>(moved) : conversion->finish(moved);
 }
 
 Result<Bytes> transfer(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
   if (form.collective) settle(open);
-  ASSIGN_OR_RETURN(const Access access, access_for(open, form, offset, buffer));
-  return open.file->transfer(access);
+  ASSIGN_OR_RETURN(const Prepared prepared, prepare(open, form, offset, buffer));
+  ASSIGN_OR_RETURN(const Bytes moved, open.file->transfer(prepared.access));
+  return finish(prepared.conversion.get(), moved);
 }
 
 Status begin(OpenFile& open, Split kind, Form form, MPI_Offset offset, const UserBuffer& buffer) {

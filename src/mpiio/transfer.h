@@ -22,8 +22,16 @@ struct UserBuffer {
 // `offset` matters with Pointer::kExplicit only.
 Result<Bytes> transfer(OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer);
 
-// The same access as a value, not yet done; a collective one with bad arguments is one that takes part with nothing.
-Result<Access> access_for(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer);
+// An access as a value, not yet done, and the conversion that its data go through, null for none.
+struct Prepared {
+  Access access;
+  std::unique_ptr<Conversion> conversion;
+};
+
+// A collective access with bad arguments is one that takes part with nothing.
+Result<Prepared> prepare(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer);
+// What `moved` bytes of the access are in memory; hands over what was read. Null: nothing is converted.
+Result<Bytes> finish(Conversion* conversion, Bytes moved);
 
 // Split collectives: begin does all the work, end hands out the status.
 Status begin(OpenFile& open, Split kind, Form form, MPI_Offset offset, const UserBuffer& buffer);

@@ -1,10 +1,13 @@
 #include "mpiio/type_builder.h"
 
+#include <functional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "mpiio/contents.h"
+#include "mpiio/representation.h"
 
 namespace stridio::mpiio {
 namespace {
@@ -26,6 +29,29 @@ Result<Bounds> bounds_of(MPI_Datatype datatype) {
       PMPI_Type_get_true_extent_x(datatype, &true_lb, &true_extent) != MPI_SUCCESS)
     return fail(Code::kDatatype, "the host MPI does not know this datatype's size");
   return Bounds{size, lb, extent, true_lb, true_extent};
+}
+
+Result<Item> item_of(MPI_Datatype datatype, const Contents& contents, Bytes size) {
+  const auto number = [&](std::size_t i) { return static_cast<int>(contents.numbers[i]); };
+  Item item{.datatype = datatype, .size = size};
+  switch (contents.combiner) {
+    case Combiner::kF90Integer:
+      item.external32 = format32_of_f90_integer(number(0), size);
+      return item;
+    case Combiner::kF90Real:
+      item.external32 = format32_of_f90_real(number(0), number(1), size, 1);
+      return item;
+    case Combiner::kF90Complex:
+      item.external32 = format32_of_f90_real(number(0), number(1), size, 2);
+      return item;
+    default:
+      char name[MPI_MAX_OBJECT_NAME + 1] = {};
+      int length = 0;
+      if (PMPI_Type_get_name(datatype, name, &length) != MPI_SUCCESS)
+        return fail(Code::kDatatype, "the host MPI does not name this predefined datatype");
+      item.external32 = format32_of_name(name, size);
+      return item;
+  }
 }
 
 // A hole in a predefined type is the padding before a pair's index, an int, its last member.
@@ -155,11 +181,9 @@ Pattern value_index(const Type& value, const Type& index) {
   return Pattern::sequence({value.pattern, index.pattern.shifted(at)});
 }
 
-Pattern pattern_of(const Contents& contents, std::span<const Type> children, const Bounds& bounds) {
+Pattern pattern_of(const Contents& contents, std::span<const Type> children) {
   const Numbers n = contents.numbers;
   switch (contents.combiner) {
-    case Combiner::kPredefined:
-      return predefined(bounds);
     case Combiner::kDup:
     case Combiner::kResized:
       return children[0].pattern;
@@ -185,8 +209,66 @@ Pattern pattern_of(const Contents& contents, std::span<const Type> children, con
       return darray(n, children[0]);
     case Combiner::kValueIndex:
       return value_index(children[0], children[1]);
+    default:
+      return {};
   }
-  return {};
+}
+
+std::int64_t total(Numbers numbers) { return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0}); }
+std::int64_t product(Numbers numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+Signature signature_of(const Contents& contents, std::span<const Type> children, Bytes size) {
+  const Numbers n = contents.numbers;
+  switch (contents.combiner) {
+    case Combiner::kContiguous:
+      return Signature::repeated(n[0], children[0].signature);
+    case Combiner::kVector:
+    case Combiner::kHvector:
+      return Signature::repeated(n[0] * n[1], children[0].signature);
+    case Combiner::kIndexed:
+    case Combiner::kHindexed:
+      return Signature::repeated(total(n.subspan(1, static_cast<std::size_t>(n[0]))), children[0].signature);
+    case Combiner::kIndexedBlock:
+    case Combiner::kHindexedBlock:
+      return Signature::repeated(n[0] * n[1], children[0].signature);
+    case Combiner::kStruct: {
+      std::vector<Signature> parts;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(n[0]); ++i)
+        parts.push_back(Signature::repeated(n[1 + i], children[i].signature));
+      return Signature::sequence(parts);
+    }
+    case Combiner::kValueIndex:
+      return Signature::sequence({children[0].signature, children[1].signature});
+    case Combiner::kSubarray: {
+      const auto dimensions = static_cast<std::size_t>(n[0]);
+      return Signature::repeated(product(n.subspan(1 + dimensions, dimensions)), children[0].signature);
+    }
+    case Combiner::kDarray:
+      return Signature::repeated(children[0].size() > 0 ? size / children[0].size() : 0, children[0].signature);
+    default:
+      return children[0].signature;
+  }
+}
+
+// Where a type made of these starts and how far its copies are apart, by the rules of the constructors alone.
+Extent outline_of(const Contents& contents, std::span<const Type> children) {
+  const Numbers n = contents.numbers;
+  switch (contents.combiner) {
+    case Combiner::kDup:
+      return {children[0].lb, children[0].extent};
+    case Combiner::kResized:
+      return {n[0], n[1]};
+    case Combiner::kSubarray:
+      return {0, product(n.subspan(1, static_cast<std::size_t>(n[0]))) * children[0].extent};
+    case Combiner::kDarray:
+      return {0, product(n.subspan(3, static_cast<std::size_t>(n[2]))) * children[0].extent};
+    default:
+      std::vector<Type> outlines(children.begin(), children.end());
+      for (Type& outline : outlines) outline.pattern = Pattern::run(outline.lb, std::max<Bytes>(outline.extent, 0));
+      return pattern_of(contents, outlines).bounds();
+  }
 }
 
 // Not the true bounds: hosts differ in whether empty parts count.
@@ -199,9 +281,22 @@ Status check(const Type& type, const Bounds& bounds) {
 
 }  // namespace
 
-Result<Type> build_type(MPI_Datatype datatype) {
+Result<Type> build_type(MPI_Datatype datatype, const Representation* representation) {
   ASSIGN_OR_RETURN(const Bounds bounds, bounds_of(datatype));
   ASSIGN_OR_RETURN(const Contents contents, Contents::of(datatype));
+  if (is_predefined(contents.combiner)) {
+    ASSIGN_OR_RETURN(const Item item, item_of(datatype, contents, bounds.size));
+    Type type{.pattern = predefined(bounds),
+              .signature = Signature(item),
+              .lb = bounds.lb,
+              .extent = bounds.extent,
+              .predefined = true};
+    if (representation == nullptr) return type;
+    ASSIGN_OR_RETURN(type.extent, representation->file_extent(item));
+    type.lb = 0;
+    type.pattern = Pattern::run(0, type.extent);
+    return type;
+  }
   std::vector<Type> children;
   for (std::size_t i = 0; i < contents.types.size(); ++i) {
     const MPI_Datatype inner = contents.types[i];
@@ -209,14 +304,20 @@ Result<Type> build_type(MPI_Datatype datatype) {
       children.push_back(children.back());
       continue;
     }
-    ASSIGN_OR_RETURN(Type child, build_type(inner));
+    ASSIGN_OR_RETURN(Type child, build_type(inner, representation));
     children.push_back(std::move(child));
   }
-  Type type{.pattern = pattern_of(contents, children, bounds),
+  Type type{.pattern = pattern_of(contents, children),
+            .signature = representation == nullptr ? signature_of(contents, children, bounds.size) : Signature(),
             .lb = bounds.lb,
-            .extent = bounds.extent,
-            .predefined = contents.combiner == Combiner::kPredefined};
-  RETURN_IF_ERROR(check(type, bounds));
+            .extent = bounds.extent};
+  if (representation == nullptr) {
+    RETURN_IF_ERROR(check(type, bounds));
+    return type;
+  }
+  const Extent outline = outline_of(contents, children);
+  type.lb = outline.offset;
+  type.extent = outline.length;
   return type;
 }
 

@@ -5,7 +5,8 @@
 
 namespace stridio::mpiio {
 
-// kDatatype where the host's size of the datatype and ours differ: rather no I/O than wrong bytes.
-Result<Type> build_type(MPI_Datatype datatype);
+// As in memory where there is no representation: kDatatype where the host's size of the datatype and ours differ, for
+// rather no I/O than wrong bytes. Else as in a file, without the signature.
+Result<Type> build_type(MPI_Datatype datatype, const Representation* representation);
 
 }  // namespace stridio::mpiio

@@ -15,7 +15,15 @@ struct ViewTypes {
   View view;
   OwnedType etype;
   OwnedType filetype;
+  std::shared_ptr<const Representation> representation;
 };
+
+// What a datatype is in the file.
+Result<Type> form_of(MPI_Datatype datatype, const Representation* representation) {
+  ASSIGN_OR_RETURN(const auto type, decode(datatype));
+  if (representation == nullptr) return *type;
+  return in_file(datatype, *representation);
+}
 
 Result<Offset> displacement_of(OpenFile& open, MPI_Offset given) {
   const bool sequential = open.file->mode().sequential;
@@ -62,15 +70,16 @@ Status check_built_of(const Type& filetype, const Type& etype) {
 
 Result<ViewTypes> view_of(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                           const char* datarep) {
-  RETURN_IF_ERROR(check_datarep(datarep));
-  ASSIGN_OR_RETURN(const auto etype_decoded, decode(etype));
-  ASSIGN_OR_RETURN(const auto filetype_decoded, decode(filetype));
-  RETURN_IF_ERROR(check_built_of(*filetype_decoded, *etype_decoded));
   ViewTypes result;
+  ASSIGN_OR_RETURN(result.representation, find_representation(datarep));
+  ASSIGN_OR_RETURN(const Type etype_form, form_of(etype, result.representation.get()));
+  ASSIGN_OR_RETURN(const Type filetype_form, form_of(filetype, result.representation.get()));
+  RETURN_IF_ERROR(check_built_of(filetype_form, etype_form));
   ASSIGN_OR_RETURN(result.view.displacement, displacement_of(open, displacement));
-  result.view.etype_size = etype_decoded->size();
-  result.view.filetype = filetype_decoded->pattern;
-  result.view.filetype_extent = filetype_decoded->extent;
+  result.view.etype_size = etype_form.size();
+  result.view.filetype = filetype_form.pattern;
+  result.view.filetype_extent = filetype_form.extent;
+  result.view.representation = datarep;
   ASSIGN_OR_RETURN(result.etype, OwnedType::duplicate(etype));
   ASSIGN_OR_RETURN(result.filetype, OwnedType::duplicate(filetype));
   return result;
@@ -84,6 +93,11 @@ Status hand_out(const OwnedType& type, MPI_Datatype* datatype) {
 
 }  // namespace
 
+Result<Bytes> file_extent(const OpenFile& open, MPI_Datatype datatype) {
+  ASSIGN_OR_RETURN(const Type type, form_of(datatype, open.representation.get()));
+  return type.extent;
+}
+
 Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* datarep,
                 MPI_Info info) {
   auto types = view_of(open, displacement, etype, filetype, datarep);
@@ -92,6 +106,7 @@ Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI
   open.etype = std::move(types->etype);
   open.filetype = std::move(types->filetype);
   open.datarep = datarep;
+  open.representation = std::move(types->representation);
   return {};
 }
 

@@ -11,4 +11,7 @@ Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI
 // The types are for the program to free, unless they are predefined.
 Status get_view(OpenFile& open, MPI_Offset* displacement, MPI_Datatype* etype, MPI_Datatype* filetype, char* datarep);
 
+// Of a datatype in the file's present representation.
+Result<Bytes> file_extent(const OpenFile& open, MPI_Datatype datatype);
+
 }  // namespace stridio::mpiio
