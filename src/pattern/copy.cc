@@ -1,128 +1,275 @@
-// Both sides are walked by blocks. Where the ranges of the two blocks have the same length, or one side is a run long
-// enough to count as many such ranges side by side, whole blocks move in one tight loop; otherwise the first range of
-// the longer side is split off as a run, after which that holds or a single cut range moves. Cost: one loop
-// iteration a range, no allocation.
+// Both sides are taken nest by nest: cut to the same size, and until their levels divide each other, the two loop nests are one,
+// of pieces that are equal on both sides. Its loops need not run in data order. Where one side is contiguous along one level
+// and the other along another (a transposition: FLASH's variables in memory and in the file), these two become the inner loops,
+// in tiles of a cache line each way, so that every line is used whole while it is in the first cache.
 #include "pattern/copy.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace stridio {
 namespace {
 
-template <std::size_t kLength>
-void move_fixed(std::byte* to, Bytes to_stride, const std::byte* from, Bytes from_stride,
-                std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::memcpy(to, from, kLength);
-    to += to_stride;
-    from += from_stride;
-  }
-}
+constexpr Bytes kCacheLine = 64;
 
-void move_ranges(std::byte* to, Bytes to_stride, const std::byte* from, Bytes from_stride, Bytes length,
-                 std::int64_t count) {
-  switch (length) {
-    case 1: return move_fixed<1>(to, to_stride, from, from_stride, count);
-    case 2: return move_fixed<2>(to, to_stride, from, from_stride, count);
-    case 4: return move_fixed<4>(to, to_stride, from, from_stride, count);
-    case 8: return move_fixed<8>(to, to_stride, from, from_stride, count);
-    case 12: return move_fixed<12>(to, to_stride, from, from_stride, count);
-    case 16: return move_fixed<16>(to, to_stride, from, from_stride, count);
-    case 24: return move_fixed<24>(to, to_stride, from, from_stride, count);
-    case 32: return move_fixed<32>(to, to_stride, from, from_stride, count);
-    case 40: return move_fixed<40>(to, to_stride, from, from_stride, count);
-    case 64: return move_fixed<64>(to, to_stride, from, from_stride, count);
-    default:
-      for (std::int64_t i = 0; i < count; ++i) {
-        std::memcpy(to, from, static_cast<std::size_t>(length));
-        to += to_stride;
-        from += from_stride;
+// One loop over pieces: the addresses' steps on both sides, or tables of places.
+struct Loop {
+  std::int64_t count = 1;
+  Bytes to = 0, from = 0;
+  const Offset* to_table = nullptr;
+  const Offset* from_table = nullptr;
+
+  bool strided() const { return !to_table && !from_table; }
+};
+
+// The joint nest: pieces of `length` bytes, loops from the inner to the outer one.
+struct Joint {
+  static constexpr int kLoops = 2 * Nest::kLevels + 2;
+  Bytes length = 0;
+  int depth = 0;
+  std::array<Loop, kLoops> loops;
+
+  Loop& loop(int i) { return loops[static_cast<std::size_t>(i)]; }
+  const Loop& loop(int i) const { return loops[static_cast<std::size_t>(i)]; }
+  void add(const Loop& next) {
+    if (depth > 0) {
+      Loop& inner = loop(depth - 1);
+      if (inner.strided() && next.strided() && next.to == inner.count * inner.to && next.from == inner.count * inner.from) {
+        inner.count *= next.count;
+        return;
       }
+    } else if (next.strided() && next.to == length && next.from == length) {
+      length *= next.count;
+      return;
+    }
+    loop(depth++) = next;
   }
-}
+};
 
-// One side's current block and what was split off behind it.
-class Walk {
+// One side's levels while they are joined: the piece is a level of its own where the other side's is shorter.
+class Levels {
  public:
-  Walk(Side& side, Bytes bytes) : side_(side), left_(bytes) { fetch(); }
-
-  const Block& block() const { return now_; }
-  std::byte* address() const { return side_.base + now_.offset; }
-  bool is_run() const { return now_.count == 1; }
-
-  // Makes the current block its first range alone.
-  void isolate() {
-    if (now_.count == 1) return;
-    rest_ = {now_.offset + now_.stride, now_.length, now_.count - 1, now_.stride};
-    now_.count = 1;
+  Levels(const Nest& nest, Bytes piece) : nest_(nest) {
+    if (nest.length > piece) {
+      now_ = {nest.length / piece, piece, piece, nullptr};
+    } else {
+      fetch();
+    }
   }
-  void consume_ranges(std::int64_t count) {
-    now_.offset += count * now_.stride;
-    now_.count -= count;
-    if (now_.count == 0) fetch();
-  }
-  // Of a run.
-  void consume_bytes(Bytes bytes) {
-    now_.offset += bytes;
-    now_.length -= bytes;
-    if (now_.length == 0) fetch();
+  bool done() const { return now_.count == 1; }
+  std::int64_t count() const { return now_.count; }
+  const Nest::Level& level() const { return now_; }
+  // Passes the inner `count` copies of the present level; the level's count is a multiple.
+  bool pass(std::int64_t count) {
+    if (count == now_.count) {
+      fetch();
+      return true;
+    }
+    if (now_.table || now_.count % count != 0) return false;
+    now_.count /= count;
+    now_.stride *= count;
+    return true;
   }
 
  private:
   void fetch() {
-    if (rest_.count > 0) {
-      now_ = rest_;
-      rest_ = {};
-    } else if (left_ > 0) {
-      now_ = side_.cursor.next(left_);
-      left_ -= now_.size();
-    } else {
-      now_ = {};
+    now_ = {1, 0, 0, nullptr};
+    while (next_ < nest_.depth && now_.count == 1) now_ = nest_.levels[static_cast<std::size_t>(next_++)];
+  }
+  const Nest& nest_;
+  int next_ = 0;
+  Nest::Level now_ = {1, 0, 0, nullptr};
+};
+
+// False where the levels do not divide each other.
+bool join(const Nest& to, const Nest& from, Joint& joint) {
+  joint.length = std::min(to.length, from.length);
+  joint.depth = 0;
+  if (std::max(to.length, from.length) % joint.length != 0) return false;
+  Levels a(to, joint.length), b(from, joint.length);
+  while (!a.done() && !b.done()) {
+    const std::int64_t count = std::min(a.count(), b.count());
+    const Loop loop{count, a.level().stride, b.level().stride, a.level().table, b.level().table};
+    if (!a.pass(count) || !b.pass(count)) return false;
+    joint.add(loop);
+  }
+  return a.done() && b.done();
+}
+
+// Two loops of pieces of a fixed length.
+template <std::size_t kLength>
+void move_fixed(std::byte* to, const std::byte* from, Bytes, const Loop& inner, const Loop& outer) {
+  for (std::int64_t i = 0; i < outer.count; ++i, to += outer.to, from += outer.from) {
+    std::byte* t = to;
+    const std::byte* f = from;
+    for (std::int64_t j = 0; j < inner.count; ++j, t += inner.to, f += inner.from) std::memcpy(t, f, kLength);
+  }
+}
+void move_any(std::byte* to, const std::byte* from, Bytes length, const Loop& inner, const Loop& outer) {
+  for (std::int64_t i = 0; i < outer.count; ++i, to += outer.to, from += outer.from) {
+    std::byte* t = to;
+    const std::byte* f = from;
+    for (std::int64_t j = 0; j < inner.count; ++j, t += inner.to, f += inner.from)
+      std::memcpy(t, f, static_cast<std::size_t>(length));
+  }
+}
+
+template <std::size_t kLength>
+void move_table(std::byte* to, const std::byte* from, Bytes, const Loop& loop) {
+  if (!loop.from_table) {
+    for (std::int64_t i = 0; i < loop.count; ++i, from += loop.from) std::memcpy(to + loop.to_table[i], from, kLength);
+  } else if (!loop.to_table) {
+    for (std::int64_t i = 0; i < loop.count; ++i, to += loop.to) std::memcpy(to, from + loop.from_table[i], kLength);
+  } else {
+    for (std::int64_t i = 0; i < loop.count; ++i)
+      std::memcpy(to + loop.to_table[i], from + loop.from_table[i], kLength);
+  }
+}
+void move_any_table(std::byte* to, const std::byte* from, Bytes length, const Loop& loop) {
+  for (std::int64_t i = 0; i < loop.count; ++i)
+    std::memcpy(to + (loop.to_table ? loop.to_table[i] : i * loop.to),
+                from + (loop.from_table ? loop.from_table[i] : i * loop.from), static_cast<std::size_t>(length));
+}
+
+// The kernels of one piece length.
+struct Kernels {
+  void (*strided)(std::byte*, const std::byte*, Bytes, const Loop& inner, const Loop& outer) = move_any;
+  void (*table)(std::byte*, const std::byte*, Bytes, const Loop&) = move_any_table;
+};
+
+template <std::size_t kLength>
+constexpr Kernels kFixed = {move_fixed<kLength>, move_table<kLength>};
+
+Kernels kernels_for(Bytes length) {
+  switch (length) {
+    case 1: return kFixed<1>;
+    case 2: return kFixed<2>;
+    case 3: return kFixed<3>;
+    case 4: return kFixed<4>;
+    case 8: return kFixed<8>;
+    case 12: return kFixed<12>;
+    case 16: return kFixed<16>;
+    case 24: return kFixed<24>;
+    case 32: return kFixed<32>;
+    case 40: return kFixed<40>;
+    case 48: return kFixed<48>;
+    case 64: return kFixed<64>;
+    case 128: return kFixed<128>;
+    default: return {};
+  }
+}
+
+class Mover {
+ public:
+  explicit Mover(const Joint& joint) : joint_(joint), kernels_(kernels_for(joint.length)) {}
+
+  void run(std::byte* to, const std::byte* from) {
+    if (joint_.depth == 0) {
+      std::memcpy(to, from, static_cast<std::size_t>(joint_.length));
+      return;
+    }
+    choose_order();
+    loop(joint_.depth - 1, to, from);
+  }
+
+ private:
+  // Brings the loop that is nearest to contiguous on the one side, and that on the other, inside: the one whose farther
+  // steps are the shorter innermost.
+  void choose_order() {
+    int a = -1, b = -1;
+    for (int i = 0; i < joint_.depth; ++i) {
+      const Loop& each = joint_.loop(i);
+      if (!each.strided()) continue;
+      if (a < 0 || std::abs(each.to) < std::abs(joint_.loop(a).to)) a = i;
+      if (b < 0 || std::abs(each.from) < std::abs(joint_.loop(b).from)) b = i;
+    }
+    if (a < 0) return;
+    if (farther(joint_.loop(b)) < farther(joint_.loop(a))) std::swap(a, b);
+    auto* loops = joint_.loops.data();
+    std::rotate(loops, loops + a, loops + a + 1);
+    if (a == b) return;
+    if (b < a) ++b;
+    std::rotate(loops + 1, loops + b, loops + b + 1);
+    tile_ = joint_.length < kCacheLine ? kCacheLine / joint_.length : 0;
+  }
+  static Bytes farther(const Loop& loop) { return std::max(std::abs(loop.to), std::abs(loop.from)); }
+
+  void loop(int depth, std::byte* to, const std::byte* from) {
+    const Loop& each = joint_.loop(depth);
+    if (!each.strided()) {
+      if (depth == 0) return kernels_.table(to, from, joint_.length, each);
+      for (std::int64_t i = 0; i < each.count; ++i)
+        loop(depth - 1, to + (each.to_table ? each.to_table[i] : i * each.to),
+             from + (each.from_table ? each.from_table[i] : i * each.from));
+      return;
+    }
+    if (depth == 0) return kernels_.strided(to, from, joint_.length, each, Loop{});
+    if (depth == 1) return inner_two(to, from);
+    for (std::int64_t i = 0; i < each.count; ++i, to += each.to, from += each.from) loop(depth - 1, to, from);
+  }
+
+  void inner_two(std::byte* to, const std::byte* from) {
+    Loop inner = joint_.loop(0), outer = joint_.loop(1);
+    if (tile_ == 0 || (inner.count <= tile_ && outer.count <= tile_))
+      return kernels_.strided(to, from, joint_.length, inner, outer);
+    const Loop all_inner = inner, all_outer = outer;
+    for (std::int64_t i = 0; i < all_outer.count; i += tile_) {
+      outer.count = std::min(tile_, all_outer.count - i);
+      for (std::int64_t j = 0; j < all_inner.count; j += tile_) {
+        inner.count = std::min(tile_, all_inner.count - j);
+        kernels_.strided(to + i * outer.to + j * inner.to, from + i * outer.from + j * inner.from, joint_.length, inner,
+                         outer);
+      }
     }
   }
 
-  Side& side_;
-  Bytes left_;
-  Block now_, rest_;
+  Joint joint_;
+  const Kernels kernels_;
+  std::int64_t tile_ = 0;
 };
+
+// Cuts the nest with the longer inside of its outermost level to the first copy.
+void cut_coarser(Nest& a, Nest& b) {
+  const auto inside = [](const Nest& nest) { return nest.depth > 0 ? nest.outer().inside : 0; };
+  Nest& coarser = inside(a) >= inside(b) ? a : b;
+  coarser.shorten(coarser.outer().inside);
+}
+
+// The longest start of both that is one joint nest; they end at the same size.
+void match(Nest& to, Nest& from, Joint& joint) {
+  for (;;) {
+    while (to.size != from.size) {
+      to.shorten(from.size);
+      from.shorten(to.size);
+    }
+    if (join(to, from, joint)) return;
+    cut_coarser(to, from);
+  }
+}
 
 }  // namespace
 
 void copy(Side& to, Side& from, Bytes bytes) {
-  Walk a(to, bytes), b(from, bytes);
+  Joint joint;
   while (bytes > 0) {
-    const Bytes a_length = a.block().length, b_length = b.block().length;
-    if (a_length == b_length && !(a.is_run() && b.is_run())) {
-      const std::int64_t count = std::min(a.block().count, b.block().count);
-      move_ranges(a.address(), a.block().stride, b.address(), b.block().stride, a_length, count);
-      a.consume_ranges(count);
-      b.consume_ranges(count);
-      bytes -= count * a_length;
-    } else if (a.is_run() && a_length >= b_length && !b.is_run()) {
-      const std::int64_t count = std::min(a_length / b_length, b.block().count);
-      move_ranges(a.address(), b_length, b.address(), b.block().stride, b_length, count);
-      a.consume_bytes(count * b_length);
-      b.consume_ranges(count);
-      bytes -= count * b_length;
-    } else if (b.is_run() && b_length >= a_length && !a.is_run()) {
-      const std::int64_t count = std::min(b_length / a_length, a.block().count);
-      move_ranges(a.address(), a.block().stride, b.address(), a_length, a_length, count);
-      a.consume_ranges(count);
-      b.consume_bytes(count * a_length);
-      bytes -= count * a_length;
-    } else if (!a.is_run() && a_length > b_length) {
-      a.isolate();
-    } else if (!b.is_run() && b_length > a_length) {
-      b.isolate();
-    } else {  // at least one run, the other's next range no shorter than it
-      a.isolate();
-      b.isolate();
-      const Bytes length = std::min(a_length, b_length);
-      std::memcpy(a.address(), b.address(), static_cast<std::size_t>(length));
-      a.consume_bytes(length);
-      b.consume_bytes(length);
+    const Nest& next_to = to.cursor.peek();
+    const Nest& next_from = from.cursor.peek();
+    if (next_to.depth == 0 && next_from.depth == 0) {
+      const Bytes length = std::min({next_to.length, next_from.length, bytes});
+      std::memcpy(to.base + next_to.offset, from.base + next_from.offset, static_cast<std::size_t>(length));
+      to.cursor.skip(length);
+      from.cursor.skip(length);
       bytes -= length;
+      continue;
     }
+    Nest a = next_to, b = next_from;
+    a.shorten(bytes);
+    match(a, b, joint);
+    Mover(joint).run(to.base + a.offset, from.base + b.offset);
+    to.cursor.skip(a.size);
+    from.cursor.skip(a.size);
+    bytes -= a.size;
   }
 }
 

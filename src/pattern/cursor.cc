@@ -1,6 +1,7 @@
-// The walk. `frames_` holds the path from the root to the node whose ranges are pending, with the copy, block or part
-// that each level is at; the pending block itself is already counted as passed in the innermost frame. Invariant:
-// position_ + |pending_| + |after_| is the data position at which the innermost frame's next sibling starts.
+// The walk. A node that is a nest is pending as a whole; only what is none (a sequence, an indexed node with counts, too
+// deep nesting) is walked by `frames_`, the path to the node whose parts are pending, with the copy, block or part that each
+// level is at. `pending_` holds what is left of the last such part: cutting a nest leaves its rest behind its head.
+// Invariant: position_ + |pending_| is the data position at which the innermost frame's next sibling starts.
 #include <algorithm>
 #include <cassert>
 
@@ -12,41 +13,59 @@ namespace stridio {
 using Node = Pattern::Node;
 using Kind = Node::Kind;
 
+Nest Nest::first() const {
+  Nest head;
+  head.offset = offset + outer().place(0);
+  head.length = length;
+  head.size = outer().inside;
+  head.depth = depth - 1;
+  std::copy_n(levels.begin(), head.depth, head.levels.begin());
+  return head;
+}
+
+void Nest::drop(std::int64_t copies) {
+  Level& level = outer();
+  if (level.table) {
+    level.table += copies;
+  } else {
+    offset += copies * level.stride;
+  }
+  level.count -= copies;
+  size -= copies * level.inside;
+  simplify();
+}
+
+void Nest::shorten(Bytes limit) {
+  while (size > limit) {
+    if (depth == 0) {
+      size = length = limit;
+      return;
+    }
+    Level& level = outer();
+    level.count = std::max<std::int64_t>(limit / level.inside, 1);
+    size = level.count * level.inside;
+    simplify();
+  }
+}
+
 namespace {
 
 std::int64_t index_before(const std::vector<std::int64_t>& before, std::int64_t position) {
   return std::upper_bound(before.begin(), before.end(), position) - before.begin() - 1;
 }
 
-// `count` ranges of `length` bytes, `stride` apart from `offset` on, of which `skip` bytes are passed: the rest of a
-// cut range in `pending`, the whole ones in `after`.
-void cut(Block ranges, Bytes skip, Block& pending, Block& after) {
-  if (skip == 0) {  // what every step of a walk but the first meets; divisions are slow
-    pending = ranges;
-    after = {};
-    return;
+void set_nest(Nest& nest, const Node& node) {
+  nest.depth = node.levels;
+  nest.size = node.size;
+  const Node* at = &node;
+  for (int level = node.levels - 1; level >= 0; --level, at = at->child.get()) {
+    const bool table = at->kind == Kind::kIndexed;
+    nest.levels[static_cast<std::size_t>(level)] = {.count = table ? at->blocks() : at->count,
+                                                    .stride = at->stride,
+                                                    .inside = at->child->size,
+                                                    .table = table ? at->displacements.data() : nullptr};
   }
-  const std::int64_t whole = skip / ranges.length;
-  const Bytes part = skip % ranges.length;
-  ranges.offset += whole * ranges.stride;
-  ranges.count -= whole;
-  after = {};
-  if (part == 0) {
-    pending = ranges;
-    return;
-  }
-  pending = {ranges.offset + part, ranges.length - part, 1, 0};
-  if (ranges.count > 1)
-    after = {ranges.offset + ranges.stride, ranges.length, ranges.count - 1, ranges.stride};
-}
-
-// The ranges of block `index` of an indexed node over a run.
-Block leaf_block(const Node& node, Offset base, std::int64_t index) {
-  const std::int64_t copies = node.copies(index);
-  const Bytes length = node.child->size;
-  const Offset offset = base + node.displacements[index];
-  if (copies == 1 || node.stride == length) return {offset, copies * length, 1, 0};
-  return {offset, length, copies, node.stride};
+  nest.length = at->size;
 }
 
 }  // namespace
@@ -56,22 +75,43 @@ Cursor::Cursor(Pattern pattern, Bytes position) : pattern_(std::move(pattern)) {
 void Cursor::seek(Bytes position) {
   position_ = position;
   frames_.clear();
-  pending_ = after_ = {};
+  pending_.clear();
   if (!done()) descend(pattern_.node_.get(), pattern_.offset_, position);
+}
+
+void Cursor::push(const Node& node, Offset base) {
+  Nest& nest = pending_.emplace_back();
+  nest.offset = base;
+  set_nest(nest, node);
+}
+
+// The copies of an indexed node's child that make block `index`, as one nest.
+static void set_block(Nest& nest, const Node& node, std::int64_t index) {
+  set_nest(nest, *node.child);
+  const std::int64_t copies = node.copies(index);
+  if (copies == 1) return;
+  nest.size = copies * node.child->size;
+  if (nest.depth == 0 && node.stride == nest.length) {
+    nest.length = nest.size;
+  } else {
+    nest.levels[static_cast<std::size_t>(nest.depth++)] = {copies, node.stride, node.child->size, nullptr};
+  }
 }
 
 void Cursor::descend(const Node* node, Offset base, Bytes position) {
   for (;;) {
+    if (node->levels >= 0) {
+      push(*node, base);
+      if (position > 0) {
+        position_ -= position;
+        skip(position);
+      }
+      return;
+    }
     switch (node->kind) {
       case Kind::kRun:
-        pending_ = {base + position, node->size - position, 1, 0};
-        return;
+        return;  // a nest
       case Kind::kStrided: {
-        if (node->leaf()) {
-          frames_.push_back({node, base, node->count - 1, 0});
-          cut({base, node->child->size, node->count, node->stride}, position, pending_, after_);
-          return;
-        }
         const std::int64_t index = position == 0 ? 0 : position / node->child->size;
         frames_.push_back({node, base, index, 0});
         base += index * node->stride;
@@ -83,9 +123,16 @@ void Cursor::descend(const Node* node, Offset base, Bytes position) {
         const std::int64_t copy = position / node->child->size;
         const std::int64_t block = node->before.empty() ? copy : index_before(node->before, copy);
         const std::int64_t first = node->before.empty() ? block : node->before[block];
-        if (node->leaf()) {
+        if (Node::levels_around(*node->child) >= 0) {
           frames_.push_back({node, base, block, node->copies(block) - 1});
-          cut(leaf_block(*node, base, block), position - first * node->child->size, pending_, after_);
+          Nest& nest = pending_.emplace_back();
+          set_block(nest, *node, block);
+          nest.offset = base + node->displacements[block];
+          position -= first * node->child->size;
+          if (position > 0) {
+            position_ -= position;
+            skip(position);
+          }
           return;
         }
         frames_.push_back({node, base, block, copy - first});
@@ -109,7 +156,7 @@ void Cursor::descend(const Node* node, Offset base, Bytes position) {
 // Moves a frame on to its next copy, block or part and goes down into it; false at its end.
 bool Cursor::enter_sibling(Frame& frame) {
   const Node& node = *frame.node;
-  Offset base = frame.base;
+  const Offset base = frame.base;
   if (node.kind == Kind::kStrided) {
     if (++frame.index >= node.count) return false;
     descend(node.child.get(), base + frame.index * node.stride, 0);
@@ -125,9 +172,11 @@ bool Cursor::enter_sibling(Frame& frame) {
     if (++frame.index >= node.blocks()) return false;
     frame.copy = 0;
   }
-  if (node.leaf()) {
-    pending_ = leaf_block(node, base, frame.index);
+  if (Node::levels_around(*node.child) >= 0) {
     frame.copy = node.copies(frame.index) - 1;
+    Nest& nest = pending_.emplace_back();
+    set_block(nest, node, frame.index);
+    nest.offset = base + node.displacements[frame.index];
     return true;
   }
   const Offset move = node.displacements[frame.index] + frame.copy * node.stride;
@@ -135,44 +184,64 @@ bool Cursor::enter_sibling(Frame& frame) {
   return true;
 }
 
-void Cursor::advance() {
-  if (after_.count > 0) {
-    pending_ = after_;
-    after_ = {};
-    return;
+const Nest& Cursor::peek() {
+  assert(!done());
+  if (pending_.empty()) {
+    while (!enter_sibling(frames_.back())) frames_.pop_back();
   }
-  while (!enter_sibling(frames_.back())) frames_.pop_back();
+  return pending_.back();
 }
 
-Block Cursor::take(Bytes limit) {
-  Block taken = pending_;
-  if (taken.size() <= limit) {
-    pending_.count = 0;
-  } else if (taken.length <= limit) {
-    taken.count = limit / taken.length;
-    pending_.offset += taken.count * taken.stride;
-    pending_.count -= taken.count;
-  } else {
-    taken.length = limit;
-    taken.count = 1;
-    const Block rest = pending_;
-    pending_ = {rest.offset + limit, rest.length - limit, 1, 0};
-    if (rest.count > 1) after_ = {rest.offset + rest.stride, rest.length, rest.count - 1, rest.stride};
+// Takes the first outermost copy of the next nest apart from the others.
+void Cursor::split() {
+  const Nest head = pending_.back().first();
+  pending_.back().drop(1);
+  pending_.push_back(head);
+}
+
+void Cursor::skip(Bytes bytes) {
+  position_ += bytes;
+  while (bytes > 0) {
+    Nest& nest = pending_.back();
+    if (bytes == nest.size) {
+      pending_.pop_back();
+      return;
+    }
+    if (nest.depth == 0) {
+      nest.offset += bytes;
+      nest.length = nest.size -= bytes;
+      return;
+    }
+    const std::int64_t copies = bytes / nest.outer().inside;
+    bytes -= copies * nest.outer().inside;
+    if (copies > 0) nest.drop(copies);
+    if (bytes > 0 && nest.depth > 0 && bytes < nest.outer().inside) split();
   }
-  position_ += taken.size();
-  return taken;
 }
 
 Block Cursor::next(Bytes limit) {
-  assert(!done() && limit > 0);
-  if (pending_.count == 0) advance();
-  return take(limit);
+  assert(limit > 0);
+  peek();
+  while (pending_.back().depth > 1 || (pending_.back().depth == 1 && pending_.back().outer().table)) split();
+  const Nest& nest = pending_.back();
+  Block block{nest.offset, nest.length, 1, 0};
+  if (nest.depth == 1) {
+    block.count = nest.outer().count;
+    block.stride = nest.outer().stride;
+  }
+  if (block.length > limit) {
+    block.length = limit;
+    block.count = 1;
+  } else if (block.size() > limit) {
+    block.count = limit / block.length;
+  }
+  skip(block.size());
+  return block;
 }
 
 Extent Cursor::next_range(Bytes limit) {
-  assert(!done() && limit > 0);
-  if (pending_.count == 0) advance();
-  const Block range = take(std::min(limit, pending_.length));
+  const Nest& nest = peek();
+  const Block range = next(std::min(limit, nest.length));
   return {range.offset, range.length};
 }
 

@@ -18,6 +18,7 @@ struct Pattern::Node {
   Offset first = 0;       // where the first range starts, in data order
   Offset last = 0;        // where the last range starts
   std::int64_t runs = 1;
+  int levels = 0;         // of the Nest that it is; negative where it is none
 
   std::int64_t count = 0;             // strided: copies
   Bytes stride = 0;                   // strided, and the copies within an indexed node's block
@@ -32,7 +33,11 @@ struct Pattern::Node {
   std::int64_t copies(std::int64_t block) const {
     return before.empty() ? 1 : before[block + 1] - before[block];
   }
-  bool leaf() const { return child && child->kind == Kind::kRun; }
+  // Of a node around `child`, whose own copies are placed by a stride.
+  static int levels_around(const Node& child) {
+    const bool nest = child.levels >= 0 && child.levels < Nest::kLevels && child.kind != Kind::kIndexed;
+    return nest ? child.levels + 1 : -1;
+  }
 };
 
 }  // namespace stridio

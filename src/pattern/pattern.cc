@@ -41,6 +41,7 @@ NodePtr make_strided(std::int64_t count, Bytes stride, const NodePtr& child) {
   node->count = count;
   node->stride = stride;
   node->child = child;
+  node->levels = Node::levels_around(*child);
   node->runs = count * child->runs;
   bound(*node, *child, std::min<Offset>(0, reach), std::max<Offset>(0, reach), 0, reach);
   node->ascending = child->ascending && follows(*child, stride);
@@ -69,9 +70,17 @@ void bound_indexed(Node& node) {
   bound(node, child, lowest, highest, node.displacements.front(), previous);
 }
 
-// Joins blocks of a dense child that touch; true if any did.
-void join_dense_blocks(std::vector<Offset>& displacements, std::vector<std::int64_t>& counts,
-                       Bytes child_size) {
+// Joins blocks of a dense child that touch, unless they are all equal and this does not save most: a table of equal blocks
+// is walked faster than one of lengths. The runs that they are.
+std::int64_t join_dense_blocks(std::vector<Offset>& displacements, std::vector<std::int64_t>& counts,
+                               Bytes child_size) {
+  std::size_t runs = 1;
+  bool equal = true;
+  for (std::size_t i = 1; i < displacements.size(); ++i) {
+    runs += displacements[i - 1] + counts[i - 1] * child_size == displacements[i] ? 0 : 1;
+    equal = equal && counts[i] == counts[0];
+  }
+  if (equal && 4 * runs > displacements.size()) return static_cast<std::int64_t>(runs);
   std::size_t kept = 0;
   for (std::size_t i = 1; i < displacements.size(); ++i) {
     if (displacements[kept] + counts[kept] * child_size == displacements[i]) {
@@ -84,6 +93,7 @@ void join_dense_blocks(std::vector<Offset>& displacements, std::vector<std::int6
   }
   displacements.resize(kept + 1);
   counts.resize(kept + 1);
+  return static_cast<std::int64_t>(runs);
 }
 
 void drop_empty_blocks(std::vector<Offset>& displacements, std::vector<std::int64_t>& counts) {
@@ -135,7 +145,7 @@ Pattern Pattern::indexed(std::vector<Offset> displacements, std::vector<std::int
   const bool dense = child.node_->kind == Kind::kRun &&
                      (child_stride == child.size() ||
                       std::all_of(counts.begin(), counts.end(), [](auto n) { return n == 1; }));
-  if (dense) join_dense_blocks(displacements, counts, child.size());
+  const std::int64_t runs = dense ? join_dense_blocks(displacements, counts, child.size()) : 0;
 
   auto node = std::make_shared<Node>();
   node->child = child.node_;
@@ -157,7 +167,8 @@ Pattern Pattern::indexed(std::vector<Offset> displacements, std::vector<std::int
   node->displacements = std::move(displacements);
   const std::int64_t copies = node->before.empty() ? node->blocks() : node->before.back();
   node->size = copies * node->child->size;
-  node->runs = dense ? node->blocks() : copies * node->child->runs;
+  node->levels = node->before.empty() ? Node::levels_around(*node->child) : -1;
+  node->runs = dense ? runs : copies * node->child->runs;
   bound_indexed(*node);
   return {child.offset_, std::move(node)};
 }
@@ -194,6 +205,7 @@ Pattern Pattern::sequence(std::vector<Pattern> parts) {
 
   auto node = std::make_shared<Node>();
   node->kind = Kind::kSequence;
+  node->levels = -1;
   node->runs = 0;
   node->before.push_back(0);
   node->lower = parts.front().lower();

@@ -9,6 +9,8 @@
 // segments costs bytes. Values share their nodes and are cheap to copy; all members are thread-safe.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -29,6 +31,53 @@ struct Block {
   Bytes stride = 0;
 
   Bytes size() const { return length * count; }
+};
+
+// A loop nest of equal ranges: `length` bytes at `offset`, repeated by each level around it; in data order. The
+// outermost level may take its copies' places from a table.
+struct Nest {
+  static constexpr int kLevels = 6;
+  struct Level {
+    std::int64_t count;
+    Bytes stride;
+    Bytes inside;         // bytes of one copy
+    const Offset* table;  // place of each copy, instead of multiples of `stride`; or null
+
+    Offset place(std::int64_t copy) const { return table ? table[copy] : copy * stride; }
+  };
+
+  Offset offset = 0;
+  Bytes length = 0;
+  Bytes size = 0;  // of all ranges
+  int depth = 0;
+  std::array<Level, kLevels> levels;  // the innermost first; the first `depth` are set
+
+  Nest() {}
+  Nest(const Nest& other) { *this = other; }
+  Nest& operator=(const Nest& other) {
+    offset = other.offset;
+    length = other.length;
+    size = other.size;
+    depth = other.depth;
+    std::copy_n(other.levels.begin(), depth, levels.begin());
+    return *this;
+  }
+
+  Level& outer() { return levels[static_cast<std::size_t>(depth - 1)]; }
+  const Level& outer() const { return levels[static_cast<std::size_t>(depth - 1)]; }
+  // A single outermost copy is its inside.
+  void simplify() {
+    while (depth > 0 && outer().count == 1) {
+      offset += outer().place(0);
+      --depth;
+    }
+  }
+  // Its first outermost copy alone. Of a nest with a level.
+  Nest first() const;
+  // Without its first `copies` outermost copies, less than all.
+  void drop(std::int64_t copies);
+  // Its longest part from the start that is a nest of at most `limit` bytes, limit >= 1.
+  void shorten(Bytes limit);
 };
 
 class Pattern {
@@ -105,6 +154,11 @@ class Cursor {
   // Like next() for one range: the block's count is 1.
   Extent next_range(Bytes limit = std::numeric_limits<Bytes>::max());
 
+  // The longest nest that starts at the next byte (done() must be false); valid until the cursor moves. skip() passes
+  // bytes of it, at most all.
+  const Nest& peek();
+  void skip(Bytes bytes);
+
  private:
   struct Frame {
     const Pattern::Node* node;
@@ -114,14 +168,13 @@ class Cursor {
   };
   void descend(const Pattern::Node* node, Offset base, Bytes position);
   bool enter_sibling(Frame& frame);
-  void advance();
-  Block take(Bytes limit);
+  void push(const Pattern::Node& node, Offset base);
+  void split();
 
   Pattern pattern_;
   Bytes position_ = 0;
-  std::vector<Frame> frames_;  // innermost last; what lies after `pending_` and `after_`
-  Block pending_;
-  Block after_;  // the ranges left behind one that a limit or a seek cut
+  std::vector<Frame> frames_;  // innermost last; what lies after `pending_`
+  std::vector<Nest> pending_;  // the next one last
 };
 
 // Merges neighbouring ranges: yields maximal runs, in data order.
