@@ -222,19 +222,19 @@ void Cursor::skip(Bytes bytes) {
 Block Cursor::next(Bytes limit) {
   assert(limit > 0);
   peek();
-  while (pending_.back().depth > 1 || (pending_.back().depth == 1 && pending_.back().outer().table)) split();
+  while (pending_.back().depth > 1) split();
   const Nest& nest = pending_.back();
-  Block block{nest.offset, nest.length, 1, 0};
+  Block block{nest.offset, nest.length, 1, 0, nullptr};
   if (nest.depth == 1) {
     block.count = nest.outer().count;
     block.stride = nest.outer().stride;
+    block.table = nest.outer().table;
   }
-  if (block.length > limit) {
-    block.length = limit;
-    block.count = 1;
-  } else if (block.size() > limit) {
-    block.count = limit / block.length;
+  if (block.size() > limit) {
+    block.count = std::max<std::int64_t>(limit / block.length, 1);
+    block.length = std::min(block.length, limit);
   }
+  if (block.count == 1) block = {block.first().offset, block.length, 1, 0, nullptr};
   skip(block.size());
   return block;
 }
@@ -250,9 +250,8 @@ std::optional<Extent> RunReader::fetch() {
     if (cursor_.done()) return std::nullopt;
     block_ = cursor_.next();
   }
-  const Extent run{block_.offset, block_.length};
-  block_.offset += block_.stride;
-  --block_.count;
+  const Extent run = block_.first();
+  block_.drop_first();
   return run;
 }
 
@@ -275,34 +274,133 @@ std::optional<Extent> RunReader::next() {
 }
 
 UnionReader::UnionReader(std::span<const Pattern> patterns) {
-  readers_.reserve(patterns.size());
+  sources_.reserve(patterns.size());
   for (const Pattern& pattern : patterns) {
     assert(pattern.ascending());
-    readers_.emplace_back(Cursor(pattern));
-    refill(readers_.size() - 1);
+    if (pattern.empty()) continue;
+    Source& source = sources_.emplace_back(Source{Cursor(pattern), {}});
+    source.block = source.cursor.next();
+    source.next = source.block.first().offset;
+    heap_.push_back(&source);
   }
+  std::make_heap(heap_.begin(), heap_.end(), [](const Source* a, const Source* b) { return a->next > b->next; });
 }
 
-namespace {
-constexpr auto kLater = [](const auto& a, const auto& b) { return a.run.offset > b.run.offset; };
+// After ranges of its block were passed.
+void UnionReader::moved(Source& source) {
+  if (source.block.count == 0) {
+    if (source.cursor.done()) {
+      source.next = std::numeric_limits<Offset>::max();
+      return;
+    }
+    source.block = source.cursor.next();
+  }
+  source.next = source.block.first().offset;
 }
 
-void UnionReader::refill(std::size_t source) {
-  if (const auto run = readers_[source].next()) {
-    heap_.push_back({*run, source});
-    std::push_heap(heap_.begin(), heap_.end(), kLater);
+// The heap's top has moved on: to its place, or out.
+void UnionReader::sink() {
+  if (heap_.front()->next == std::numeric_limits<Offset>::max()) {
+    heap_.front() = heap_.back();
+    heap_.pop_back();
+    if (heap_.empty()) return;
   }
+  std::size_t parent = 0;
+  Source* const top = heap_.front();
+  for (;;) {
+    std::size_t child = 2 * parent + 1;
+    if (child >= heap_.size()) break;
+    if (child + 1 < heap_.size() && heap_[child + 1]->next < heap_[child]->next) ++child;
+    if (heap_[child]->next >= top->next) break;
+    heap_[parent] = heap_[child];
+    parent = child;
+  }
+  heap_[parent] = top;
+}
+
+// Where the sources that have ranges in the next `stride` bytes all recur with that stride, what they have there recurs
+// until one ends or another source begins. False where that is less than two periods.
+bool UnionReader::start_periods() {
+  const Block& lead = heap_.front()->block;
+  if (lead.count < 2 || lead.table) return false;
+  const Offset begin = heap_.front()->next;
+  stride_ = lead.stride;
+  periods_ = lead.count;
+  period_.clear();
+  for (const Source* source : heap_) {
+    const Block& block = source->block;
+    if (source->next - begin >= stride_) {
+      periods_ = std::min(periods_, (source->next - begin) / stride_);
+    } else {
+      if (block.count < 2 || block.table || block.stride != stride_) return false;
+      periods_ = std::min(periods_, block.count);
+      period_.push_back(block.first());
+    }
+    if (periods_ < 2) return false;
+  }
+  for (Source* source : heap_) {
+    if (source->next - begin >= stride_) continue;
+    source->block.offset += periods_ * stride_;
+    source->block.count -= periods_;
+    moved(*source);
+  }
+  std::erase_if(heap_, [](const Source* source) { return source->next == std::numeric_limits<Offset>::max(); });
+  std::make_heap(heap_.begin(), heap_.end(), [](const Source* a, const Source* b) { return a->next > b->next; });
+
+  std::sort(period_.begin(), period_.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < period_.size(); ++i) {
+    Extent& before = period_[last];
+    if (period_[i].offset <= before.end()) {
+      before.length = std::max(before.end(), period_[i].end()) - before.offset;
+    } else {
+      period_[++last] = period_[i];
+    }
+  }
+  period_.resize(last + 1);
+  at_ = 0;
+  if (period_.size() == 1 && period_.front().length >= stride_) {
+    period_.front().length += (periods_ - 1) * stride_;
+    periods_ = 1;
+  }
+  return true;
+}
+
+// The next range of any source, in ascending order of their starts.
+std::optional<Extent> UnionReader::fetch() {
+  if (periods_ == 0) {
+    if (heap_.empty()) return std::nullopt;
+    if (!start_periods()) {
+      periods_ = 0;
+      Source& source = *heap_.front();
+      const Extent range = source.block.first();
+      source.block.drop_first();
+      moved(source);
+      sink();
+      return range;
+    }
+  }
+  Extent& range = period_[at_];
+  const Extent now = range;
+  range.offset += stride_;
+  if (++at_ == period_.size()) {
+    at_ = 0;
+    --periods_;
+  }
+  return now;
 }
 
 std::optional<Extent> UnionReader::next() {
-  if (heap_.empty()) return std::nullopt;
-  Extent run = heap_.front().run;
-  while (!heap_.empty() && heap_.front().run.offset <= run.end()) {
-    run.length = std::max(run.end(), heap_.front().run.end()) - run.offset;
-    const std::size_t source = heap_.front().source;
-    std::pop_heap(heap_.begin(), heap_.end(), kLater);
-    heap_.pop_back();
-    refill(source);
+  if (ahead_.empty()) ahead_ = fetch().value_or(Extent{});
+  if (ahead_.empty()) return std::nullopt;
+  Extent run = ahead_;
+  ahead_ = {};
+  while (const auto more = fetch()) {
+    if (more->offset > run.end()) {
+      ahead_ = *more;
+      break;
+    }
+    run.length = std::max(run.end(), more->end()) - run.offset;
   }
   return run;
 }

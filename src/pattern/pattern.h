@@ -23,14 +23,25 @@
 
 namespace stridio {
 
-// `count` ranges of `length` bytes, `stride` bytes apart, the first at `offset`; in data order.
+// `count` ranges of `length` bytes, from `offset` on `stride` bytes apart or where a table says; in data order.
 struct Block {
   Offset offset = 0;
   Bytes length = 0;
   std::int64_t count = 0;
   Bytes stride = 0;
+  const Offset* table = nullptr;
 
   Bytes size() const { return length * count; }
+  // The first range; drop_first() leaves the others.
+  Extent first() const { return {table ? offset + *table : offset, length}; }
+  void drop_first() {
+    if (table) {
+      ++table;
+    } else {
+      offset += stride;
+    }
+    --count;
+  }
 };
 
 // A loop nest of equal ranges: `length` bytes at `offset`, repeated by each level around it; in data order. The
@@ -191,20 +202,34 @@ class RunReader {
   Extent ahead_;
 };
 
-// The union of ascending patterns, as maximal runs in ascending order; exact, lazily, O(log k) a range.
+// The union of ascending patterns, as maximal runs in ascending order; exact, lazily. O(log k) a range, and where the
+// patterns' blocks interleave with one stride, O(1) for all of a period that are not one run.
 class UnionReader {
  public:
   explicit UnionReader(std::span<const Pattern> patterns);
+  UnionReader(const UnionReader&) = delete;
+  UnionReader& operator=(const UnionReader&) = delete;
   std::optional<Extent> next();
 
  private:
-  struct Head {
-    Extent run;
-    std::size_t source;
+  struct Source {
+    Cursor cursor;
+    Block block;      // its next ranges
+    Offset next = 0;  // where the first of them starts
   };
-  void refill(std::size_t source);
-  std::vector<RunReader> readers_;
-  std::vector<Head> heap_;  // a min-heap by offset
+  std::optional<Extent> fetch();
+  bool start_periods();
+  void moved(Source& source);
+  void sink();
+
+  std::vector<Source> sources_;
+  std::vector<Source*> heap_;  // those with ranges left, a min-heap by `next`
+  Extent ahead_;               // fetched, not yet part of a run
+
+  std::vector<Extent> period_;  // ranges that recur every `stride_` bytes, `periods_` more times; `at_` is next
+  std::size_t at_ = 0;
+  std::int64_t periods_ = 0;
+  Bytes stride_ = 0;
 };
 
 }  // namespace stridio

@@ -71,10 +71,23 @@ Model random_model(Random& random, int depth) {
   return model;
 }
 
-std::vector<Offset> expand(const Block& block) {
+std::vector<Offset> expand(Block block) {
   std::vector<Offset> offsets;
-  for (std::int64_t i = 0; i < block.count; ++i)
-    for (Bytes j = 0; j < block.length; ++j) offsets.push_back(block.offset + i * block.stride + j);
+  for (; block.count > 0; block.drop_first())
+    for (Bytes j = 0; j < block.length; ++j) offsets.push_back(block.first().offset + j);
+  return offsets;
+}
+
+std::vector<Offset> expand(const Nest& nest, int depth, Offset at) {
+  std::vector<Offset> offsets;
+  if (depth == 0)
+    for (Bytes j = 0; j < nest.length; ++j) offsets.push_back(at + j);
+  for (std::int64_t i = 0; depth > 0 && i < nest.levels[static_cast<std::size_t>(depth - 1)].count; ++i) {
+    const Nest::Level& level = nest.levels[static_cast<std::size_t>(depth - 1)];
+    const auto inside = expand(nest, depth - 1, at + level.place(i));
+    EXPECT_EQ(static_cast<Bytes>(inside.size()), level.inside);
+    offsets.insert(offsets.end(), inside.begin(), inside.end());
+  }
   return offsets;
 }
 
@@ -103,6 +116,16 @@ TEST_F(PatternTest, WalksItsOffsetsFromAnyPosition) {
     std::vector<Offset> walked(model.offsets.begin(), model.offsets.begin() + start);
     for (Cursor cursor(model.pattern, start); !cursor.done();) {
       ASSERT_EQ(cursor.position(), static_cast<Bytes>(walked.size()));
+      if (pick(random, 0, 2) == 0) {
+        Nest nest = cursor.peek();
+        if (pick(random, 0, 1) == 0) nest.shorten(pick(random, 1, 40));
+        const auto offsets = expand(nest, nest.depth, nest.offset);
+        ASSERT_EQ(static_cast<Bytes>(offsets.size()), nest.size);
+        const Bytes passed = pick(random, 1, nest.size);
+        walked.insert(walked.end(), offsets.begin(), offsets.begin() + passed);
+        cursor.skip(passed);
+        continue;
+      }
       const Bytes limit = pick(random, 0, 1) == 0 ? size + 1 : pick(random, 1, 20);
       const Block block = pick(random, 0, 3) == 0 ? [&] {
         const Extent range = cursor.next_range(limit);
