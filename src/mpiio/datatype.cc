@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mpiio/contents.h"
+#include "mpiio/process.h"
 #include "mpiio/type_builder.h"
 
 namespace stridio::mpiio {
@@ -71,6 +72,14 @@ Result<TypePtr> decode(MPI_Datatype datatype) {
   ASSIGN_OR_RETURN(Type built, build_type(datatype));
   auto type = std::make_shared<const Type>(std::move(built));
   cache(datatype, type);
+  return type;
+}
+
+// MPI has no call that tells: a message to nobody asks for a committed type and moves nothing.
+Result<TypePtr> decode_committed(MPI_Datatype datatype) {
+  ASSIGN_OR_RETURN(TypePtr type, decode(datatype));
+  if (!type->predefined && PMPI_Send(&type, 1, datatype, MPI_PROC_NULL, 0, private_comm()) != MPI_SUCCESS)
+    return fail(Code::kDatatype, "the datatype has not been committed; MPI_Type_commit belongs before its first use");
   return type;
 }
 

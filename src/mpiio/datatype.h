@@ -23,6 +23,8 @@ struct Type {
 // Derived types keep their Type as an attribute, so that repeated calls cost a look-up. kDatatype for
 // MPI_DATATYPE_NULL and for what cannot be decoded. Thread-safe.
 Result<std::shared_ptr<const Type>> decode(MPI_Datatype datatype);
+// The same for a type that data moves by, or that makes a view: kDatatype also where it has not been committed.
+Result<std::shared_ptr<const Type>> decode_committed(MPI_Datatype datatype);
 
 // Bytes that `count` elements of `type` cover, in data order. kCount where they are more than 2^63 - 1.
 Result<Pattern> repeat(const Type& type, std::int64_t count);

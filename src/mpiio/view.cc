@@ -63,8 +63,8 @@ Status check_built_of(const Type& filetype, const Type& etype) {
 Result<ViewTypes> view_of(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                           const char* datarep) {
   RETURN_IF_ERROR(check_datarep(datarep));
-  ASSIGN_OR_RETURN(const auto etype_decoded, decode(etype));
-  ASSIGN_OR_RETURN(const auto filetype_decoded, decode(filetype));
+  ASSIGN_OR_RETURN(const auto etype_decoded, decode_committed(etype));
+  ASSIGN_OR_RETURN(const auto filetype_decoded, decode_committed(filetype));
   RETURN_IF_ERROR(check_built_of(*filetype_decoded, *etype_decoded));
   ViewTypes result;
   ASSIGN_OR_RETURN(result.view.displacement, displacement_of(open, displacement));
