@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <limits>
 #include <set>
 
 #include "mpi/mpi_fixture.h"
@@ -261,6 +262,35 @@ TEST_P(Consistency, SharedPointersBelongToTheOpen) {
   MPI_File_close(&late);
   MPI_File_close(&own);
   MPI_Comm_free(&group);
+}
+
+TEST_P(Consistency, TheSharedPointerStopsBeforeTheLargestOffset) {
+  constexpr MPI_Offset kMost = std::numeric_limits<MPI_Offset>::max();
+  MPI_File fh = open_on(MPI_COMM_WORLD);
+  const std::vector<char> bytes(100);
+  MPI_Status status;
+  MPI_Request request;
+  MPI_Offset position = -1;
+  const auto expect_unmoved = [&](MPI_Offset expected) {
+    EXPECT_MPI_OK(MPI_File_get_position_shared(fh, &position));
+    EXPECT_EQ(position, expected);
+    MPI_Barrier(MPI_COMM_WORLD);
+  };
+  EXPECT_MPI_OK(MPI_File_seek_shared(fh, kMost - 50, MPI_SEEK_SET));
+  EXPECT_MPI_ERROR(MPI_File_write_shared(fh, bytes.data(), 100, MPI_BYTE, &status), MPI_ERR_ARG, "largest offset");
+  EXPECT_MPI_ERROR(MPI_File_iwrite_shared(fh, bytes.data(), 100, MPI_BYTE, &request), MPI_ERR_ARG, "largest offset");
+  EXPECT_MPI_ERROR(MPI_File_write_ordered(fh, bytes.data(), 100, MPI_BYTE, &status), MPI_ERR_ARG, "largest offset");
+  EXPECT_MPI_ERROR(MPI_File_write_ordered(fh, bytes.data(), 49, MPI_BYTE, &status), MPI_ERR_ARG, "largest offset");
+  expect_unmoved(kMost - 50);
+  MPI_Datatype sparse;  // one byte of each mebibyte: fewer positions than offsets
+  MPI_Type_create_resized(MPI_BYTE, 0, 1 << 20, &sparse);
+  MPI_Type_commit(&sparse);
+  EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_BYTE, sparse, "native", MPI_INFO_NULL));
+  EXPECT_MPI_OK(MPI_File_seek_shared(fh, (kMost >> 20) - 10, MPI_SEEK_SET));
+  EXPECT_MPI_ERROR(MPI_File_read_shared(fh, nullptr, 100, MPI_BYTE, &status), MPI_ERR_ARG, "largest offset");
+  expect_unmoved((kMost >> 20) - 10);
+  MPI_Type_free(&sparse);
+  MPI_File_close(&fh);
 }
 
 TEST_P(Consistency, NonblockingAndSplitWritesAreThereAfterTheirCompletionAndASync) {
