@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/guarded.h"
+
 namespace stridio {
 namespace {
 
@@ -199,15 +201,17 @@ Result<Transferred> sieve_write(const AccessPlan& plan, Storage& storage, const 
 
 Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction,
                             const Pattern& file, const Memory& memory, Times& times) {
-  switch (plan.method) {
-    case Method::kNothing: return Transferred{};
-    case Method::kDirect:
-    case Method::kList: return run_list(plan, storage, direction, file, memory, times);
-    case Method::kSieve:
-      return direction == Direction::kRead ? sieve_read(plan, storage, file, memory, times)
-                                           : sieve_write(plan, storage, file, memory, times);
-  }
-  return fail(Code::kOther, "no such access method");
+  return guarded([&]() -> Result<Transferred> {
+    switch (plan.method) {
+      case Method::kNothing: return Transferred{};
+      case Method::kDirect:
+      case Method::kList: return run_list(plan, storage, direction, file, memory, times);
+      case Method::kSieve:
+        return direction == Direction::kRead ? sieve_read(plan, storage, file, memory, times)
+                                             : sieve_write(plan, storage, file, memory, times);
+    }
+    return fail(Code::kOther, "no such access method");
+  });
 }
 
 Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin) {

@@ -18,6 +18,7 @@
 // a peer, and one window more where holes are modified.
 #include <cstring>
 
+#include "base/guarded.h"
 #include "collective/agreement.h"
 #include "collective/collective.h"
 #include "collective/window_reader.h"
@@ -43,6 +44,7 @@ class TwoPhase {
 
  private:
   Status set_up();
+  Status prepare_windows();
   Status exchange_patterns();
   void take_patterns(std::span<const Buffer> encoded);
   Status rounds();
@@ -101,7 +103,11 @@ Status TwoPhase::set_up() {
     const Stopwatch watch(times_.waiting);
     ASSIGN_OR_RETURN(shared_, group_.shared(2 * plan_.window * static_cast<Bytes>(plan_.domains.size())));
   }
-  if (domain_ < 0) return {};
+  if (domain_ >= 0 && status_) status_ = guarded([&] { return prepare_windows(); });
+  return {};
+}
+
+Status TwoPhase::prepare_windows() {
   windows_.emplace(patterns_, plan_.window);
   if (shared_.length == 0) private_.resize(static_cast<std::size_t>(2 * plan_.window));
   return {};
@@ -136,11 +142,11 @@ std::byte* TwoPhase::slot(std::size_t domain, int parity) const {
 Status TwoPhase::rounds() {
   std::vector<Round> rounds;
   for (;; ++round_) {
-    if (domain_ >= 0 && status_) status_ = prepare();
+    if (domain_ >= 0 && status_) status_ = guarded([&] { return prepare(); });
     ASSIGN_OR_RETURN(const bool more, announce(rounds));
     if (more && shared_.length > 0) move_shared(rounds);
     if (more && shared_.length == 0) RETURN_IF_ERROR(move_by_messages(rounds));
-    if (domain_ >= 0 && !reads_ && status_) status_ = flush(previous_, own_slot(1 - round_ % 2));
+    if (domain_ >= 0 && !reads_ && status_) status_ = guarded([&] { return flush(previous_, own_slot(1 - round_ % 2)); });
     previous_ = std::move(window_);
     window_ = {};
     if (!more) return {};

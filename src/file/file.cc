@@ -61,11 +61,11 @@ Status FileImpl::close() {
   Status mine;
   {
     const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
-    RETURN_IF_ERROR(agree(*parts_.group, {}));  // nobody uses the pointer any more
+    const Status intact = agree(*parts_.group, shared_.pointer->intact());  // and nobody uses the pointer any more
     mine = shared_.pointer->reset(0);
     shared_ = {};
     parts_.storage.reset();
-    mine = agree(*parts_.group, mine);
+    mine = agree(*parts_.group, intact ? mine : intact);
     if (mine && parts_.mode.delete_on_close) {
       if (parts_.group->rank() == 0) mine = remove_posix(parts_.path);
       mine = agree(*parts_.group, mine);
@@ -85,6 +85,9 @@ Status FileImpl::close() {
 Status FileImpl::set_view(const View& view, const HintList& hints, std::optional<Error> invalid) {
   if (!invalid) {
     if (const Status checked = view.check(parts_.mode); !checked) invalid = checked.error();
+  }
+  if (!invalid) {
+    if (const Status intact = shared_.pointer->intact(); !intact) invalid = intact.error();
   }
   RETURN_IF_ERROR(agreed_view(view, hints, std::move(invalid)));
   view_ = view;
@@ -269,7 +272,7 @@ Result<Bytes> FileImpl::take_position(const Access& access, Bytes length) {
       pointer_ += length;
       return position;
     }
-    case Pointer::kShared: return shared_.pointer->fetch_add(length);
+    case Pointer::kShared: return shared_.pointer->fetch_add(length, reach(view_));
   }
   return fail(Code::kOther, "no such file pointer");
 }
@@ -280,13 +283,16 @@ Result<Bytes> FileImpl::take_ordered(Bytes length) {
   ASSIGN_OR_RETURN(const std::vector<Bytes> lengths, allgather(*parts_.group, length));
   const auto start = shared_.pointer->load();
   RETURN_IF_ERROR(agree(*parts_.group, start ? Status() : fail(start.error())));
-  Bytes before = 0, total = 0;
+  __int128 end = *start;
+  Bytes mine = 0;
   for (int rank = 0; rank < parts_.group->size(); ++rank) {
-    if (rank < parts_.group->rank()) before += lengths[static_cast<std::size_t>(rank)];
-    total += lengths[static_cast<std::size_t>(rank)];
+    if (rank == parts_.group->rank()) mine = static_cast<Bytes>(end);
+    end += lengths[static_cast<std::size_t>(rank)];
   }
-  if (parts_.group->rank() == 0) RETURN_IF_ERROR(shared_.pointer->store(*start + total));
-  return *start + before;
+  if (end > reach(view_))
+    return fail(Code::kArgument, "the shared file pointer would move beyond the largest offset that a file can have");
+  if (parts_.group->rank() == 0) RETURN_IF_ERROR(shared_.pointer->store(static_cast<Bytes>(end)));
+  return mine;
 }
 
 Result<Access> FileImpl::bind(const Access& access) {

@@ -16,7 +16,10 @@ class SharedPointer {
   // In bytes of the view's data. Any rank, at any time.
   virtual Result<Bytes> load() = 0;
   virtual Status store(Bytes value) = 0;
-  virtual Result<Bytes> fetch_add(Bytes amount) = 0;  // the value before
+  // The value before; kArgument, and unmoved, where it would become more than `most`.
+  virtual Result<Bytes> fetch_add(Bytes amount, Bytes most) = 0;
+  // Whether what holds the pointer is what this rank has used since the last reset. With an agreement before the reset.
+  virtual Status intact() = 0;
   // Called by all ranks with an agreement before and after: the pointer is at `value`, and holds nothing outside memory.
   virtual Status reset(Bytes value) = 0;
 };
@@ -34,8 +37,9 @@ struct SharedState {
   std::unique_ptr<LockManager> locks;
 };
 
-// Collective; `storage` must outlive it. `path`: of the data; the file beside it, `path`.stridio-pointer, exists from the
-// pointer's first use to its next reset.
+// Collective; `storage` must outlive it. `path`: of the data; the file beside it, `path`.stridio-pointer-ID, exists from
+// the pointer's first use to its next reset. ID is of this open alone, so that neither another open of the same file
+// nor what a killed program left can be taken for it.
 Result<SharedState> share_state(Group& group, Storage& storage, const std::string& path);
 
 }  // namespace stridio

@@ -17,12 +17,17 @@ Pattern view_pattern(const View& view, Bytes position, Bytes length) {
       .shifted(view.displacement + first * view.filetype_extent);
 }
 
-Status check_reach(const View& view, Offset offset, Bytes length) {
+Bytes reach(const View& view) {
   constexpr __int128 kMost = std::numeric_limits<Offset>::max();
-  const __int128 end = __int128{offset} * view.etype_size + length;
-  const __int128 tile = view.filetype.empty() ? 0 : end / view.filetype.size();
-  if (end <= kMost && view.displacement + tile * view.filetype_extent + view.filetype.upper() <= kMost)
-    return {};
+  if (view.filetype.empty()) return std::numeric_limits<Bytes>::max();
+  const __int128 room = kMost - view.displacement - view.filetype.upper();
+  if (room < 0) return -1;
+  const __int128 tiles = room / view.filetype_extent;
+  return static_cast<Bytes>(std::min(kMost, (tiles + 1) * view.filetype.size() - 1));
+}
+
+Status check_reach(const View& view, Offset offset, Bytes length) {
+  if (__int128{offset} * view.etype_size + length <= reach(view)) return {};
   return fail(Code::kArgument,
               fmt::format("offset {} lies beyond the largest that a file can have", offset));
 }

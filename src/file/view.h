@@ -8,6 +8,9 @@ namespace stridio {
 // The file bytes of the view's data positions [position, position + length). O(depth of the file type).
 Pattern view_pattern(const View& view, Bytes position, Bytes length);
 
+// The largest data position that the view has within the offsets that a file can have; -1 where it has none.
+Bytes reach(const View& view);
+
 // kArgument where `length` bytes from the etype `offset` of the view on would reach beyond the largest offset there is.
 Status check_reach(const View& view, Offset offset, Bytes length);
 

@@ -17,6 +17,10 @@ Function* host(const char* name) {
 }
 
 #define HOST(name) static auto* const theirs = host<decltype(PMPI_##name)>("PMPI_" #name)
+// Of MPI-4.1, which the headers do not all declare and the libraries do not all have.
+#define HOST_4_1(name, ...)                                              \
+  static auto* const theirs = host<int(__VA_ARGS__)>("PMPI_" #name); \
+  if (theirs == nullptr) return MPI_ERR_UNSUPPORTED_OPERATION
 
 using Operations = std::vector<std::shared_ptr<Operation>>;
 
@@ -136,6 +140,27 @@ STRIDIO_API(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status
   HOST(Request_get_status);
   if (const auto operation = any_pending() ? pending(request) : nullptr) complete_if_done(*operation);
   return theirs(request, flag, status);
+}
+
+STRIDIO_API(int, Request_get_status_all,
+            (int count, const MPI_Request requests[], int* flag, MPI_Status statuses[])) {
+  HOST_4_1(Request_get_status_all, int, const MPI_Request*, int*, MPI_Status*);
+  if (any_pending()) complete_done(pending(requests, count));
+  return theirs(count, requests, flag, statuses);
+}
+
+STRIDIO_API(int, Request_get_status_any,
+            (int count, const MPI_Request requests[], int* index, int* flag, MPI_Status* status)) {
+  HOST_4_1(Request_get_status_any, int, const MPI_Request*, int*, int*, MPI_Status*);
+  if (any_pending()) complete_done(pending(requests, count));
+  return theirs(count, requests, index, flag, status);
+}
+
+STRIDIO_API(int, Request_get_status_some, (int incount, const MPI_Request requests[], int* outcount,
+                                           int indices[], MPI_Status statuses[])) {
+  HOST_4_1(Request_get_status_some, int, const MPI_Request*, int*, int*, MPI_Status*);
+  if (any_pending()) complete_done(pending(requests, incount));
+  return theirs(incount, requests, outcount, indices, statuses);
 }
 
 STRIDIO_API(int, Request_free, (MPI_Request * request)) {

@@ -44,6 +44,8 @@ STRIDIO_API(int, File_seek_shared, (MPI_File fh, MPI_Offset offset, int whence))
 
 STRIDIO_API(int, File_get_position_shared, (MPI_File fh, MPI_Offset* offset)) {
   return on_file(fh, [&](OpenFile& open) -> Status {
+    if (open.file->mode().sequential)
+      return fail(Code::kUnsupportedOperation, "position: the file was opened with MPI_MODE_SEQUENTIAL");
     ASSIGN_OR_RETURN(*offset, open.file->position_shared());
     return {};
   });

@@ -28,6 +28,8 @@ struct Type {
 // Derived types keep their Type as an attribute, so that repeated calls cost a look-up. kDatatype for
 // MPI_DATATYPE_NULL and for what cannot be decoded. Thread-safe.
 Result<std::shared_ptr<const Type>> decode(MPI_Datatype datatype);
+// The same for a type that data moves by, or that makes a view: kDatatype also where it has not been committed.
+Result<std::shared_ptr<const Type>> decode_committed(MPI_Datatype datatype);
 
 // The datatype as it is in a file of this representation: its predefined types at their extents there, one after the
 // other as the constructors say. Displacements that were given in bytes stay as they are (MPI-4.1 section 14.5).

@@ -1,10 +1,9 @@
 // What every entry point shares: the definition of its two names, and the way from a handle to a return code.
 #pragma once
 
-#include <exception>
 #include <memory>
-#include <new>
 
+#include "base/guarded.h"
 #include "mpiio/error.h"
 #include "mpiio/handle.h"
 
@@ -16,18 +15,6 @@
 
 namespace stridio::mpiio {
 
-// Calls `body`, which returns a Status, and turns exceptions of the standard library into errors.
-template <typename Body>
-Status guarded(Body&& body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return fail(Code::kNoMemory, "out of memory");
-  } catch (const std::exception& exception) {
-    return fail(Code::kOther, exception.what());
-  }
-}
-
 // The entry point's return code: MPI_SUCCESS, or what is left when the error handler of `fh` has returned.
 template <typename Body>
 int on_file(MPI_File fh, Body&& body, const char* caller = __builtin_FUNCTION()) {
@@ -37,14 +24,14 @@ int on_file(MPI_File fh, Body&& body, const char* caller = __builtin_FUNCTION())
         default_handler(), MPI_FILE_NULL, MPI_ERR_FILE,
         fh == MPI_FILE_NULL ? "the file handle is MPI_FILE_NULL" : "the file handle is not that of an open file",
         caller);
-  const Status status = guarded([&] { return body(*file); });
+  const Status status = guarded([&]() -> Status { return body(*file); });
   return status ? MPI_SUCCESS : raise(file->handler, fh, status.error(), caller);
 }
 
 // For calls without a file: errors go to the handler of MPI_FILE_NULL.
 template <typename Body>
 int without_file(Body&& body, const char* caller = __builtin_FUNCTION()) {
-  const Status status = guarded(body);
+  const Status status = guarded([&]() -> Status { return body(); });
   return status ? MPI_SUCCESS : raise(default_handler(), MPI_FILE_NULL, status.error(), caller);
 }
 

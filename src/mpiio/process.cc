@@ -36,6 +36,7 @@ void prepare() {
   PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
   PMPI_Comm_free_keyval(&keyval);  // it lives on until the attribute is deleted
   PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &comm_of_process);
+  PMPI_Comm_set_errhandler(comm_of_process, MPI_ERRORS_RETURN);
   prepared = true;
 }
 

@@ -30,7 +30,7 @@ const char* name_of(Split kind) {
 Result<Prepared> prepare_memory(const OpenFile& open, Direction direction, const UserBuffer& buffer) {
   if (buffer.count < 0)
     return fail(Code::kCount, "the count is " + std::to_string(buffer.count) + "; it must not be negative");
-  ASSIGN_OR_RETURN(const auto type, decode(buffer.datatype));
+  ASSIGN_OR_RETURN(const auto type, decode_committed(buffer.datatype));
   ASSIGN_OR_RETURN(Pattern pattern, repeat(*type, buffer.count));
   Prepared prepared;
   prepared.access.memory = {static_cast<std::byte*>(buffer.address), std::move(pattern)};

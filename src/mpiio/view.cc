@@ -72,6 +72,8 @@ Result<ViewTypes> view_of(OpenFile& open, MPI_Offset displacement, MPI_Datatype 
                           const char* datarep) {
   ViewTypes result;
   ASSIGN_OR_RETURN(result.representation, find_representation(datarep));
+  RETURN_IF_ERROR(decode_committed(etype));
+  RETURN_IF_ERROR(decode_committed(filetype));
   ASSIGN_OR_RETURN(const Type etype_form, form_of(etype, result.representation.get()));
   ASSIGN_OR_RETURN(const Type filetype_form, form_of(filetype, result.representation.get()));
   RETURN_IF_ERROR(check_built_of(filetype_form, etype_form));

@@ -1,7 +1,6 @@
 // Data access: positions, views, pointers, counts, and every collective form against a byte array.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "mpi/mpi_fixture.h"
@@ -12,43 +11,6 @@ namespace stridio::testing {
 namespace {
 
 using AccessTest = MpiTest;
-
-TEST_F(AccessTest, ReadsStopAtTheEndOfTheFile) {
-  MPI_File fh = open();
-  if (rank() == 0) write_ints(fh, 0, {1, 2, 3});
-  MPI_Barrier(MPI_COMM_WORLD);
-  int values[5] = {};
-  MPI_Status status;
-  EXPECT_MPI_OK(MPI_File_read_at(fh, 4, values, 5, MPI_INT, &status));
-  EXPECT_EQ(ints(status), 2);
-  EXPECT_EQ(values[0], 2);
-  EXPECT_MPI_OK(MPI_File_read_at_all(fh, 8, values, 5, MPI_INT, &status));
-  EXPECT_EQ(ints(status), 1);
-  EXPECT_MPI_OK(MPI_File_read_at(fh, 1000, values, 5, MPI_INT, &status));
-  EXPECT_EQ(ints(status), 0);
-  EXPECT_MPI_OK(MPI_File_read_all(fh, values, 4, MPI_INT, &status));
-  EXPECT_EQ(ints(status), 3);
-  MPI_File_close(&fh);
-}
-
-TEST_F(AccessTest, TheStatusOfAHoledViewCountsDataOnly) {
-  MPI_File fh = open();
-  MPI_Datatype every_third;
-  MPI_Type_create_resized(MPI_INT, 0, 12, &every_third);
-  MPI_Type_commit(&every_third);
-  EXPECT_MPI_OK(MPI_File_set_view(fh, 4 * rank(), MPI_INT, every_third, "native", MPI_INFO_NULL));
-  std::vector<int> values(100, rank());
-  MPI_Status status;
-  EXPECT_MPI_OK(MPI_File_write(fh, values.data(), 100, MPI_INT, &status));
-  EXPECT_EQ(ints(status), 100);
-  MPI_Count elements = 0;
-  MPI_Get_elements_x(&status, MPI_BYTE, &elements);
-  EXPECT_EQ(elements, 400);
-  EXPECT_MPI_OK(MPI_File_read_at_all(fh, 50, values.data(), 1000 > 100 ? 100 : 0, MPI_INT, &status));
-  EXPECT_GE(ints(status), 50);
-  MPI_Type_free(&every_third);
-  MPI_File_close(&fh);
-}
 
 TEST_F(AccessTest, PartialElementsOfAStructureAreCounted) {
   MPI_File fh = open();
@@ -144,19 +106,6 @@ TEST_F(AccessTest, SizesAndPreallocation) {
   MPI_File_close(&fh);
 }
 
-TEST_F(AccessTest, AppendStartsAtTheEnd) {
-  MPI_File fh = open();
-  if (rank() == 0) write_ints(fh, 0, {1, 2});
-  MPI_File_close(&fh);
-  fh = open(MPI_MODE_RDWR | MPI_MODE_APPEND);
-  MPI_Offset position = 0;
-  EXPECT_MPI_OK(MPI_File_get_position(fh, &position));
-  EXPECT_EQ(position, 8);
-  EXPECT_MPI_OK(MPI_File_get_position_shared(fh, &position));
-  EXPECT_EQ(position, 8);
-  MPI_File_close(&fh);
-}
-
 TEST_F(AccessTest, SharedPointersGiveEveryoneAPlaceOfTheirOwn) {
   MPI_File fh = open();
   MPI_Status status;
@@ -195,29 +144,6 @@ TEST_F(AccessTest, OrderedCallsGoByRank) {
   MPI_File_close(&fh);
 }
 
-TEST_F(AccessTest, NothingIsAllowedEverywhere) {
-  MPI_File fh = open();
-  MPI_Status status;
-  int value = 5;
-  MPI_Request request;
-  MPI_Datatype nothing;
-  MPI_Type_contiguous(0, MPI_INT, &nothing);
-  MPI_Type_commit(&nothing);
-  EXPECT_MPI_OK(MPI_File_write_all(fh, nullptr, 0, MPI_INT, &status));
-  EXPECT_EQ(ints(status), 0);
-  EXPECT_MPI_OK(MPI_File_write_all(fh, rank() == 0 ? &value : nullptr, rank() == 0 ? 1 : 0, MPI_INT, &status));
-  EXPECT_EQ(ints(status), rank() == 0 ? 1 : 0);
-  EXPECT_MPI_OK(MPI_File_read_at_all(fh, 0, nullptr, 0, MPI_INT, &status));
-  EXPECT_MPI_OK(MPI_File_write_at(fh, 0, nullptr, 0, MPI_INT, &status));
-  EXPECT_MPI_OK(MPI_File_write_at(fh, 0, &value, 7, nothing, &status));
-  EXPECT_MPI_OK(MPI_File_write_ordered(fh, nullptr, 0, MPI_INT, &status));
-  EXPECT_MPI_OK(MPI_File_iread(fh, nullptr, 0, MPI_INT, &request));
-  EXPECT_MPI_OK(MPI_Wait(&request, &status));
-  EXPECT_EQ(ints(status), 0);
-  MPI_Type_free(&nothing);
-  MPI_File_close(&fh);
-}
-
 TEST_F(AccessTest, AbsoluteAddressesFromMpiBottom) {
   MPI_File fh = open();
   int first = rank(), second = rank() + 100;
@@ -244,33 +170,6 @@ TEST_F(AccessTest, OffsetsBeyondTwoGigabytes) {
   MPI_Offset bytes = 0;
   EXPECT_MPI_OK(MPI_File_get_size(fh, &bytes));
   EXPECT_GT(bytes, MPI_Offset{5} << 30);
-  MPI_File_close(&fh);
-}
-
-TEST_F(AccessTest, LargeCountsAreCheckedAndMoved) {
-  MPI_File fh = open();
-  MPI_Status status;
-  std::vector<int> values(10, rank());
-  EXPECT_MPI_OK(MPI_File_write_at_all_c(fh, rank() * 40, values.data(), MPI_Count{10}, MPI_INT, &status));
-  EXPECT_EQ(ints(status), 10);
-  EXPECT_EQ(read_ints(fh, rank() * 40, 10), values);
-  EXPECT_MPI_ERROR(MPI_File_write_at_c(fh, 0, values.data(), std::numeric_limits<MPI_Count>::max(), MPI_INT, &status),
-                   MPI_ERR_COUNT, "2^63");
-  EXPECT_MPI_ERROR(MPI_File_read_c(fh, values.data(), MPI_Count{-1}, MPI_INT, &status), MPI_ERR_COUNT, "-1");
-  MPI_File_close(&fh);
-}
-
-TEST_F(AccessTest, AtomicModeShowsWholeWrites) {
-  MPI_File fh = open();
-  EXPECT_MPI_OK(MPI_File_set_atomicity(fh, 1));
-  int flag = 0;
-  EXPECT_MPI_OK(MPI_File_get_atomicity(fh, &flag));
-  EXPECT_EQ(flag, 1);
-  std::vector<int> values(1000, rank());
-  EXPECT_MPI_OK(MPI_File_write_at(fh, 0, values.data(), 1000, MPI_INT, MPI_STATUS_IGNORE));
-  MPI_Barrier(MPI_COMM_WORLD);
-  const std::vector<int> got = read_ints(fh, 0, 1000);
-  EXPECT_EQ(got, std::vector<int>(1000, got.front()));
   MPI_File_close(&fh);
 }
 

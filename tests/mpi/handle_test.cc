@@ -24,8 +24,6 @@ void remember(MPI_File* file, int* code, ...) {
   seen.code = *code;
   ++seen.calls;
 }
-int others = 0;
-void count_other(MPI_File*, int*, ...) { ++others; }
 
 void ignore_comm(MPI_Comm*, int*, ...) {}
 
@@ -92,24 +90,6 @@ TEST_F(Handle, PredefinedErrorHandlersCanBeGotAndFreed) {
   EXPECT_MPI_OK(MPI_File_get_errhandler(fh, &got));
   EXPECT_EQ(got, MPI_ERRORS_ARE_FATAL);
   MPI_Errhandler_free(&got);
-  MPI_File_close(&fh);
-}
-
-TEST_F(Handle, TheHandlerOfFileNullIsTheDefault) {
-  MPI_Errhandler handler;
-  MPI_File_create_errhandler(count_other, &handler);
-  EXPECT_MPI_OK(MPI_File_set_errhandler(MPI_FILE_NULL, handler));
-  MPI_Errhandler_free(&handler);
-  others = 0;
-  MPI_File fh = MPI_FILE_NULL;
-  EXPECT_NE(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDONLY, MPI_INFO_NULL, &fh), MPI_SUCCESS);
-  EXPECT_EQ(others, 1);
-  EXPECT_NE(MPI_File_sync(MPI_FILE_NULL), MPI_SUCCESS);
-  EXPECT_EQ(others, 2);
-  fh = open();
-  EXPECT_MPI_OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
-  fail_on(fh);
-  EXPECT_EQ(others, 3) << "a file inherits the default of its opening";
   MPI_File_close(&fh);
 }
 
@@ -189,14 +169,6 @@ TEST_F(Handle, InfoReportsWhatIsInForce) {
   EXPECT_EQ(value_of(fh, "romio_ds_write"), "disable");
   MPI_Info_free(&info);
   MPI_File_close(&fh);
-}
-
-TEST_F(Handle, DeleteOnClose) {
-  MPI_File fh = open(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
-  EXPECT_MPI_OK(MPI_File_close(&fh));
-  EXPECT_EQ(fh, MPI_FILE_NULL);
-  EXPECT_EQ(class_of(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDONLY, MPI_INFO_NULL, &fh)),
-            MPI_ERR_NO_SUCH_FILE);
 }
 
 TEST_F(Handle, TypeExtentsAreThoseOfMemory) {
