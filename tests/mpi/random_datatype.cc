@@ -87,7 +87,7 @@ class Maker {
   Maker(std::mt19937_64& random, const TypeLimits& limits) : random_(random), limits_(limits) {}
 
   MadeType make(int depth) {
-    if (depth == 0 || pick(0, 5) == 0) return named();
+    if (depth == 0 || pick(0, 5) == 0) return leaf();
     using Make = MadeType (Maker::*)(int);
     static constexpr std::array<Make, 12> kMakers = {
         &Maker::dup,           &Maker::contiguous,     &Maker::vector,    &Maker::hvector,
@@ -96,7 +96,7 @@ class Maker {
     MadeType made = (this->*kMakers[static_cast<std::size_t>(pick(0, kMakers.size() - 1))])(depth);
     if (fits(made.datatype)) return made;
     MPI_Type_free(&made.datatype);
-    return named();
+    return leaf();
   }
 
  private:
@@ -129,6 +129,14 @@ class Maker {
         for (const std::int64_t byte : child.bytes) made.bytes.push_back(place + byte);
     release(child.datatype);
     return made;
+  }
+
+  MadeType leaf() {
+    if (limits_.base == nullptr) return named();
+    MadeType copy = *limits_.base;
+    copy.how = "base";
+    MPI_Type_dup(limits_.base->datatype, &copy.datatype);
+    return copy;
   }
 
   // Without long double: hosts pack its ten bytes of value and leave its padding out.
@@ -329,7 +337,7 @@ class Maker {
     MadeType child = make(depth - 1);
     if (child.bytes.empty()) {  // Open MPI distributes no empty elements
       release(child.datatype);
-      child = named();
+      child = leaf();
     }
     std::vector<Distributed> all;
     std::vector<int> sizes, kinds, arguments, processes;
