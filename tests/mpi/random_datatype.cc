@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <vector>
 
 namespace stridio::testing {
@@ -94,7 +95,7 @@ class Maker {
         &Maker::indexed,       &Maker::hindexed,       &Maker::subarray,  &Maker::darray,
         &Maker::indexed_block, &Maker::hindexed_block, &Maker::structure, &Maker::resized};
     MadeType made = (this->*kMakers[static_cast<std::size_t>(pick(0, kMakers.size() - 1))])(depth);
-    if (fits(made.datatype)) return made;
+    if (fits(made.datatype) && (!limits_.for_views || tiles_ascend(made))) return made;
     MPI_Type_free(&made.datatype);
     return leaf();
   }
@@ -115,6 +116,12 @@ class Maker {
         !small(layout.true_extent))
       return false;
     return !limits_.for_views || (layout.size > 0 && layout.lb >= 0 && layout.true_lb >= 0);
+  }
+
+  // Not so of a structure with a resized type in it: its bounds are that type's alone.
+  static bool tiles_ascend(const MadeType& made) {
+    return std::adjacent_find(made.bytes.begin(), made.bytes.end(), std::greater_equal<>()) == made.bytes.end() &&
+           made.bytes.back() - made.bytes.front() < layout_of(made.datatype).extent;
   }
 
   // The new type, of the child's copies at `places`; the child's own reference is given back.

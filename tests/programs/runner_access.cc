@@ -74,7 +74,8 @@ void Runner::check(const Transfer& transfer, const MPI_Status& status) {
   if (bytes != transfer.moved)
     return fail(transfer.what + ": " + std::to_string(bytes) + " bytes by the status, not " + std::to_string(transfer.moved));
   MPI_Get_count(&status, type, &count);
-  const std::int64_t wanted = size == 0 ? 0 : transfer.moved % size == 0 ? transfer.moved / size : MPI_UNDEFINED;
+  const std::int64_t undefined = MPI_UNDEFINED;
+  const std::int64_t wanted = size == 0 ? 0 : transfer.moved % size == 0 ? transfer.moved / size : undefined;
   if (count != wanted)
     return fail(transfer.what + ": MPI_Get_count gives " + std::to_string(count) + ", not " + std::to_string(wanted));
   MPI_Count elements = -1;  // not of the type: MPICH 5.0 divides by zero for MPI_FLOAT_INT
