@@ -91,7 +91,8 @@ void watch(Board& board, int ranks, int seconds, const std::string& replay) {
       std::fprintf(stderr, "a program hangs; replay: %s --seed %llu\n", replay_text.data(),
                    static_cast<unsigned long long>(board.seed.load()));
       for (int r = 0; r < ranks; ++r)
-        std::fprintf(stderr, "  rank %d of the run is in: %s\n", r, board.ranks[static_cast<std::size_t>(r)].step.data());
+        std::fprintf(stderr, "  rank %d of the run is in: %s\n", r,
+                     board.ranks[static_cast<std::size_t>(r)].step.data());
     } else {
       std::this_thread::sleep_for(std::chrono::seconds(1));  // leave it time to be heard
     }

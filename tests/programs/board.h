@@ -19,8 +19,8 @@ struct Gate {
 };
 
 struct RankBoard {
-  std::array<char, 160> step;       // what it is doing, for the watchdog
-  std::array<char, 4096> failure;   // its first failure in this program
+  std::array<char, 160> step;               // what it is doing, for the watchdog
+  std::array<char, 4096> failure;           // its first failure in this program
   std::array<unsigned char, 1 << 16> data;  // what it hands to the others
 };
 

@@ -44,26 +44,26 @@ const std::vector<Form>& all_forms() {
 
 namespace {
 
-#define START(read)                                                                               \
-  int start_##read(const Form& form, const Arguments& a, MPI_Status* status, MPI_Request* request) { \
-    const auto count = static_cast<int>(a.count);                                                 \
-    switch (form.place) {                                                                         \
-      case Place::kExplicit:                                                                      \
-        if (form.mode == Mode::kSplit) return BEGIN(read##_at_all_begin, AT);                     \
-        if (form.mode == Mode::kNonblocking)                                                      \
+#define START(read)                                                                                   \
+  int start_##read(const Form& form, const Arguments& a, MPI_Status* status, MPI_Request* request) {  \
+    const auto count = static_cast<int>(a.count);                                                     \
+    switch (form.place) {                                                                             \
+      case Place::kExplicit:                                                                          \
+        if (form.mode == Mode::kSplit) return BEGIN(read##_at_all_begin, AT);                         \
+        if (form.mode == Mode::kNonblocking)                                                          \
           return form.collective ? NONBLOCKING(i##read##_at_all, AT) : NONBLOCKING(i##read##_at, AT); \
-        return form.collective ? BLOCKING(read##_at_all, AT) : BLOCKING(read##_at, AT);           \
-      case Place::kIndividual:                                                                    \
-        if (form.mode == Mode::kSplit) return BEGIN(read##_all_begin, HERE);                      \
-        if (form.mode == Mode::kNonblocking)                                                      \
-          return form.collective ? NONBLOCKING(i##read##_all, HERE) : NONBLOCKING(i##read, HERE); \
-        return form.collective ? BLOCKING(read##_all, HERE) : BLOCKING(read, HERE);               \
-      case Place::kShared:                                                                        \
-        if (form.mode == Mode::kSplit) return BEGIN(read##_ordered_begin, HERE);                  \
-        if (form.mode == Mode::kNonblocking) return NONBLOCKING(i##read##_shared, HERE);          \
-        return form.collective ? BLOCKING(read##_ordered, HERE) : BLOCKING(read##_shared, HERE);  \
-    }                                                                                             \
-    return MPI_ERR_OTHER;                                                                         \
+        return form.collective ? BLOCKING(read##_at_all, AT) : BLOCKING(read##_at, AT);               \
+      case Place::kIndividual:                                                                        \
+        if (form.mode == Mode::kSplit) return BEGIN(read##_all_begin, HERE);                          \
+        if (form.mode == Mode::kNonblocking)                                                          \
+          return form.collective ? NONBLOCKING(i##read##_all, HERE) : NONBLOCKING(i##read, HERE);     \
+        return form.collective ? BLOCKING(read##_all, HERE) : BLOCKING(read, HERE);                   \
+      case Place::kShared:                                                                            \
+        if (form.mode == Mode::kSplit) return BEGIN(read##_ordered_begin, HERE);                      \
+        if (form.mode == Mode::kNonblocking) return NONBLOCKING(i##read##_shared, HERE);              \
+        return form.collective ? BLOCKING(read##_ordered, HERE) : BLOCKING(read##_shared, HERE);      \
+    }                                                                                                 \
+    return MPI_ERR_OTHER;                                                                             \
   }
 #define CHOOSE(function, ...) (form.large ? MPI_File_##function##_c(__VA_ARGS__) : MPI_File_##function(__VA_ARGS__))
 #define BLOCKING(function, ...) CHOOSE(function, __VA_ARGS__, a.datatype, status)
@@ -82,7 +82,8 @@ int start(const Form& form, const Arguments& arguments, MPI_Status* status, MPI_
 int end(const Form& form, MPI_File file, void* buffer, MPI_Status* status) {
   switch (form.place) {
     case Place::kExplicit:
-      return form.writes ? MPI_File_write_at_all_end(file, buffer, status) : MPI_File_read_at_all_end(file, buffer, status);
+      return form.writes ? MPI_File_write_at_all_end(file, buffer, status)
+                         : MPI_File_read_at_all_end(file, buffer, status);
     case Place::kIndividual:
       return form.writes ? MPI_File_write_all_end(file, buffer, status) : MPI_File_read_all_end(file, buffer, status);
     case Place::kShared:

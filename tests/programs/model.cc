@@ -95,7 +95,8 @@ bool some_serial_order(const std::vector<std::vector<Observed>>& ranks, const By
   // Only the bytes that are touched, so that a state is small.
   Places touched;
   for (const auto& rank : ranks)
-    for (const Observed& operation : rank) touched.insert(touched.end(), operation.places.begin(), operation.places.end());
+    for (const Observed& operation : rank)
+      touched.insert(touched.end(), operation.places.begin(), operation.places.end());
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   auto small = ranks;

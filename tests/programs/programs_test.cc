@@ -150,8 +150,7 @@ void Launch::show(const char* title, const Program& program, bool whole) const {
   std::printf("%s: seed %llu, %d ranks\n%s", title, static_cast<unsigned long long>(program.seed), program.ranks,
               told.listing().c_str());
   for (std::size_t r = 0; r < static_cast<std::size_t>(program.ranks); ++r)
-    if (board_.ranks[r].failure[0] != '\0')
-      std::printf("FAILED: rank %zu, %s\n", r, board_.ranks[r].failure.data());
+    if (board_.ranks[r].failure[0] != '\0') std::printf("FAILED: rank %zu, %s\n", r, board_.ranks[r].failure.data());
   std::string steps;
   if (!whole)
     for (const Step& step : program.steps) steps += (steps.empty() ? " --steps " : ",") + std::to_string(step.number);
@@ -197,15 +196,16 @@ int Launch::run() {
     ++done;
     if (first()) {
       const long passed = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - began).count();
-      board_.go_on = (options_.programs == 0 || done < options_.programs) &&
-                     (options_.seconds == 0 || passed < options_.seconds);
+      board_.go_on =
+          (options_.programs == 0 || done < options_.programs) && (options_.seconds == 0 || passed < options_.seconds);
     }
     meet(board_.program, ranks_);
     if (board_.go_on == 0) break;
   }
   if (!first()) return 0;
   const bool full = table_is_full();
-  std::printf("%ld programs, no difference, %.1f s\n", done, std::chrono::duration<double>(Clock::now() - began).count());
+  std::printf("%ld programs, no difference, %.1f s\n", done,
+              std::chrono::duration<double>(Clock::now() - began).count());
   return full ? 0 : 1;
 }
 
@@ -214,18 +214,25 @@ bool parse(int argc, char** argv, Options& options) {
     const std::string name = argv[i];
     if (i + 1 == argc) return false;
     const char* value = argv[i + 1];
-    if (name == "--programs") options.programs = std::atol(value);
-    else if (name == "--seconds") options.seconds = std::atol(value);
-    else if (name == "--at-least") options.at_least = std::atol(value);
-    else if (name == "--patience") options.patience = std::atol(value);
-    else if (name == "--seed") options.seed = std::strtoull(value, nullptr, 10);
+    if (name == "--programs")
+      options.programs = std::atol(value);
+    else if (name == "--seconds")
+      options.seconds = std::atol(value);
+    else if (name == "--at-least")
+      options.at_least = std::atol(value);
+    else if (name == "--patience")
+      options.patience = std::atol(value);
+    else if (name == "--seed")
+      options.seed = std::strtoull(value, nullptr, 10);
     else if (name == "--steps")
-      for (const char* at = value; *at != '\0'; at += *at == ',') options.steps.push_back(static_cast<int>(std::strtol(at, const_cast<char**>(&at), 10)));
+      for (const char* at = value; *at != '\0'; at += *at == ',')
+        options.steps.push_back(static_cast<int>(std::strtol(at, const_cast<char**>(&at), 10)));
     else if (name == "--class") {
       for (options.wanted = 0; options.wanted < kinds().size(); ++options.wanted)
         if (kinds()[options.wanted].name == value) break;
       if (options.wanted == kinds().size()) return false;
-    } else return false;
+    } else
+      return false;
   }
   if (options.programs == 0 && options.seconds == 0) options.programs = 1;
   return true;
@@ -241,7 +248,8 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr, "%s [--programs N] [--seconds S] [--seed N] [--class NAME] [--at-least N] [--patience S]\n", argv[0]);
+    std::fprintf(stderr, "%s [--programs N] [--seconds S] [--seed N] [--class NAME] [--at-least N] [--patience S]\n",
+                 argv[0]);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   int result = 0;

@@ -10,23 +10,20 @@
 namespace stridio::testing {
 namespace {
 
-std::string amode_text(int amode) {
-  std::string text;
-  const auto add = [&](int bit, const char* name) {
-    if ((amode & bit) == 0) return;
-    if (!text.empty()) text += '|';
-    text += name;
-  };
-  add(MPI_MODE_RDONLY, "RDONLY");
-  add(MPI_MODE_WRONLY, "WRONLY");
-  add(MPI_MODE_RDWR, "RDWR");
-  add(MPI_MODE_CREATE, "CREATE");
-  add(MPI_MODE_EXCL, "EXCL");
-  add(MPI_MODE_APPEND, "APPEND");
-  add(MPI_MODE_DELETE_ON_CLOSE, "DELETE_ON_CLOSE");
-  add(MPI_MODE_UNIQUE_OPEN, "UNIQUE_OPEN");
-  add(MPI_MODE_SEQUENTIAL, "SEQUENTIAL");
-  return text;
+std::vector<std::string> amode_names(int amode) {
+  static const std::array<std::pair<int, const char*>, 9> kNames = {{{MPI_MODE_RDONLY, "RDONLY"},
+                                                                     {MPI_MODE_WRONLY, "WRONLY"},
+                                                                     {MPI_MODE_RDWR, "RDWR"},
+                                                                     {MPI_MODE_CREATE, "CREATE"},
+                                                                     {MPI_MODE_EXCL, "EXCL"},
+                                                                     {MPI_MODE_APPEND, "APPEND"},
+                                                                     {MPI_MODE_DELETE_ON_CLOSE, "DELETE_ON_CLOSE"},
+                                                                     {MPI_MODE_UNIQUE_OPEN, "UNIQUE_OPEN"},
+                                                                     {MPI_MODE_SEQUENTIAL, "SEQUENTIAL"}}};
+  std::vector<std::string> names;
+  for (const auto& [bit, name] : kNames)
+    if ((amode & bit) != 0) names.emplace_back(name);
+  return names;
 }
 
 const char* random_switch(Random& random) {
@@ -39,23 +36,7 @@ const char* random_buffer(Random& random) {
   return kBuffers[static_cast<std::size_t>(pick(random, 0, 2))];
 }
 
-std::string hex(int byte) {
-  char text[8];
-  std::snprintf(text, sizeof text, "0x%02x", byte);
-  return text;
-}
-
 }  // namespace
-
-// What a failure says about two arrays of bytes.
-std::string first_difference(const Bytes& got, const Bytes& wanted, const std::string& what) {
-  const auto [here, there] = std::mismatch(got.begin(), got.end(), wanted.begin(), wanted.end());
-  if (here == got.end() && there == wanted.end()) return "";
-  const auto at = std::to_string(here - got.begin());
-  if (here == got.end() || there == wanted.end())
-    return what + " has " + std::to_string(got.size()) + " bytes, not " + std::to_string(wanted.size());
-  return what + ": byte " + at + " is " + hex(*here) + ", not " + hex(*there);
-}
 
 Runner::Runner(const Program& program, const World* world) : program_(program), world_(world) {}
 
@@ -209,13 +190,19 @@ void Runner::open(std::size_t index, Random& random) {
   const std::int64_t start = handle.has(MPI_MODE_APPEND) ? file_.size() : 0;
   handle.pointers.assign(static_cast<std::size_t>(ranks()), start);
   handle.shared = start;
-  std::string hints;
   MPI_Info info = random_info(random, executes() ? world_->rank : 0, true, handle.hints);
-  for (const auto& [name, value] : handle.hints) hints += " " + name + "=" + value;
-  say("MPI_File_open: handle " + std::to_string(index) + " " + amode_text(handle.amode) + hints);
-  call("File_open", [&] {
-    return MPI_File_open(world_->comm, world_->path.c_str(), handle.amode, info, &handle.file);
-  });
+  std::string text = "MPI_File_open: handle " + std::to_string(index);
+  for (const std::string& name : amode_names(handle.amode)) {
+    text += " " + name;
+    note("MPI_MODE_" + name);
+  }
+  for (const auto& [name, value] : handle.hints) {
+    text += " " + name + "=" + value;
+    note("hint " + (name == "stridio_method" ? name + "=" + value : name));
+  }
+  say(text);
+  call("File_open",
+       [&] { return MPI_File_open(world_->comm, world_->path.c_str(), handle.amode, info, &handle.file); });
   if (info != MPI_INFO_NULL) MPI_Info_free(&info);
   phase_->begin(file_.size());
 }
@@ -258,7 +245,8 @@ Bytes Runner::read_file() {
 }
 
 void Runner::compare_file() {
-  if (const std::string differs = first_difference(read_file(), file_.bytes, "the file"); !differs.empty()) fail(differs);
+  if (const std::string differs = first_difference(read_file(), file_.bytes, "the file"); !differs.empty())
+    fail(differs);
 }
 
 // Sync, barrier, sync: what was written before is seen by all after. `inspect` looks at the file by other means than MPI.
@@ -301,17 +289,16 @@ bool Runner::reopen(Random& random, const Kind&) {
   return true;
 }
 
-bool Runner::open_second(Random& random, const Kind&) {
+// Opens it, or closes it if it is open.
+bool Runner::second_handle(Random& random, const Kind&) {
   const Handle& first = handles_[0];
-  if (handles_[1].open || first.has(MPI_MODE_DELETE_ON_CLOSE) || first.has(MPI_MODE_UNIQUE_OPEN)) return false;
+  if (handles_[1].open) {
+    close(1, random);
+    return true;
+  }
+  if (first.has(MPI_MODE_DELETE_ON_CLOSE) || first.has(MPI_MODE_UNIQUE_OPEN)) return false;
   synchronize(random);
   open(1, random);
-  return true;
-}
-
-bool Runner::close_second(Random& random, const Kind&) {
-  if (!handles_[1].open) return false;
-  close(1, random);
   return true;
 }
 

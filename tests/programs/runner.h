@@ -24,7 +24,7 @@ struct Kind {
   std::string name;  // the function that it is about, without "MPI_"
   Form form;         // of an access
   bool (Runner::*run)(Random&, const Kind&);
-  int weight;        // how often it is drawn
+  int weight;  // how often it is drawn
 };
 const std::vector<Kind>& kinds();
 
@@ -40,8 +40,7 @@ class Runner {
   bool access(Random& random, const Kind& kind);
   bool set_view(Random& random, const Kind& kind);
   bool reopen(Random& random, const Kind& kind);
-  bool open_second(Random& random, const Kind& kind);
-  bool close_second(Random& random, const Kind& kind);
+  bool second_handle(Random& random, const Kind& kind);
   bool delete_file(Random& random, const Kind& kind);
   bool sync(Random& random, const Kind& kind);
   bool complete(Random& random, const Kind& kind);

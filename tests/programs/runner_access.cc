@@ -7,8 +7,6 @@
 
 namespace stridio::testing {
 
-std::string first_difference(const Bytes& got, const Bytes& wanted, const std::string& what);
-
 namespace {
 
 constexpr std::int64_t kMostMoved = 1500;  // bytes, by a rank in a call
@@ -37,7 +35,8 @@ bool Runner::free_for(const Form& form, int accessor, const Places& places) cons
     if (place >= kMostFile) return false;
   if (form.writes) return phase_->may_write(accessor, places) && distinct(places);
   // How much is there must be clear: places that jump back from behind the end are not asked for.
-  if (file_.available(places) < static_cast<std::int64_t>(places.size()) && !std::is_sorted(places.begin(), places.end()))
+  if (file_.available(places) < static_cast<std::int64_t>(places.size()) &&
+      !std::is_sorted(places.begin(), places.end()))
     return false;
   return phase_->may_read(accessor, places);
 }
@@ -72,7 +71,8 @@ void Runner::check(const Transfer& transfer, const MPI_Status& status) {
   int bytes = -1, count = -1;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
   if (bytes != transfer.moved)
-    return fail(transfer.what + ": " + std::to_string(bytes) + " bytes by the status, not " + std::to_string(transfer.moved));
+    return fail(transfer.what + ": " + std::to_string(bytes) + " bytes by the status, not " +
+                std::to_string(transfer.moved));
   MPI_Get_count(&status, type, &count);
   const std::int64_t undefined = MPI_UNDEFINED;
   const std::int64_t wanted = size == 0 ? 0 : transfer.moved % size == 0 ? transfer.moved / size : undefined;
@@ -88,18 +88,30 @@ void Runner::check(const Transfer& transfer, const MPI_Status& status) {
   for (std::size_t i = 0; i < transfer.memory.places.size(); ++i) {
     const auto place = static_cast<std::size_t>(transfer.memory.places[i]);
     if (transfer.memory.bytes[place] == transfer.wanted[place]) continue;
-    where += "; first of the data: byte " + std::to_string(i) + ", from byte " + std::to_string(transfer.file[i]) + " of the file";
+    where += "; first of the data: byte " + std::to_string(i) + ", from byte " + std::to_string(transfer.file[i]) +
+             " of the file";
     break;
   }
   fail(transfer.what + ": " + where);
 }
 
 void Runner::execute(std::size_t handle, std::int64_t offset, std::unique_ptr<Transfer> transfer) {
-  const Arguments arguments{handles_[handle].file, offset, transfer->memory.address(), transfer->memory.count,
-                            transfer->memory.type->datatype};
+  Arguments arguments{handles_[handle].file, offset, transfer->memory.address(), transfer->memory.count,
+                      transfer->memory.type->datatype};
+  // Now and then all of it as one element at its absolute address.
+  Type absolute;
+  if (step_ % 5 == 0 && transfer->form.mode != Mode::kSplit && transfer->memory.size() > 0) {
+    absolute = transfer->memory.at_its_address();
+    arguments.buffer = MPI_BOTTOM;
+    arguments.count = 1;
+    arguments.datatype = absolute->datatype;
+  }
   transfer->what = "MPI_" + transfer->form.name() + " of step " + std::to_string(step_);
   MPI_Status status;
-  call(transfer->form.name(), [&] { return start(transfer->form, arguments, &status, &transfer->request); });
+  const bool ignore = transfer->form.mode == Mode::kBlocking && step_ % 8 == 0;
+  call(transfer->form.name(),
+       [&] { return start(transfer->form, arguments, ignore ? MPI_STATUS_IGNORE : &status, &transfer->request); });
+  if (ignore) MPI_Status_set_elements_x(&status, MPI_BYTE, transfer->moved);
   switch (transfer->form.mode) {
     case Mode::kBlocking:
       return check(*transfer, status);
@@ -157,8 +169,8 @@ bool Runner::access(Random& random, const Kind& kind) {
     if (form.place == Place::kIndividual) handle.pointers[r] += length;
     if (form.place == Place::kShared) handle.shared += length;
     const std::int64_t offset = position / view.etype_size;
-    say("   rank " + std::to_string(rank) + ": " + transfer.memory.text() + ", from etype " + std::to_string(offset) + ": " +
-        extent_text(transfer.file));
+    say("   rank " + std::to_string(rank) + ": " + transfer.memory.text() + ", from etype " + std::to_string(offset) +
+        ": " + extent_text(transfer.file));
     if (form.mode == Mode::kNonblocking) any_pending_ = true;
     if (mine(rank)) execute(at, offset, std::make_unique<Transfer>(std::move(transfer)));
   }
@@ -222,7 +234,8 @@ void Runner::finish_pending(Random& random, const std::string& given, bool with_
     for (int i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(i);
       if (function == "Request_get_status")
-        for (flag = 0; !flag;) call(function, [&] { return MPI_Request_get_status(requests[at], &flag, &statuses[at]); });
+        for (flag = 0; !flag;)
+          call(function, [&] { return MPI_Request_get_status(requests[at], &flag, &statuses[at]); });
       if (function == "Test")
         for (flag = 0; !flag;) call(function, [&] { return MPI_Test(&requests[at], &flag, &statuses[at]); });
       else
@@ -324,8 +337,7 @@ bool Runner::race_for_pointer(Random& random, const Form& form, std::size_t at) 
       call(transfer.form.name(), [&] { return start(transfer.form, arguments, &statuses[i], &transfer.request); });
     }
     for (std::size_t i = 0; i < own.size(); ++i) {
-      if (own[i].form.mode == Mode::kNonblocking)
-        call("Wait", [&] { return MPI_Wait(&own[i].request, &statuses[i]); });
+      if (own[i].form.mode == Mode::kNonblocking) call("Wait", [&] { return MPI_Wait(&own[i].request, &statuses[i]); });
       int moved = -1;
       MPI_Get_count(&statuses[i], MPI_BYTE, &moved);
       own[i].moved = moved;
@@ -347,7 +359,10 @@ class PointerOrder {
     Bytes data;
   };
   PointerOrder(std::vector<std::vector<Part>> ranks, Bytes before, Bytes after, std::int64_t available)
-      : ranks_(std::move(ranks)), before_(std::move(before)), after_(std::move(after)), available_(available),
+      : ranks_(std::move(ranks)),
+        before_(std::move(before)),
+        after_(std::move(after)),
+        available_(available),
         next_(ranks_.size(), 0) {}
 
   bool exists(std::int64_t position = 0) {
@@ -367,10 +382,12 @@ class PointerOrder {
 
  private:
   bool fits(const Part& part, std::int64_t position) const {
-    const std::int64_t there = part.writes ? part.length : std::clamp<std::int64_t>(available_ - position, 0, part.length);
+    const std::int64_t there =
+        part.writes ? part.length : std::clamp<std::int64_t>(available_ - position, 0, part.length);
     if (part.moved != there) return false;
     const Bytes& file = part.writes ? after_ : before_;
-    return std::equal(part.data.begin(), part.data.begin() + there, file.begin() + std::min<std::int64_t>(position, static_cast<std::int64_t>(file.size())));
+    return std::equal(part.data.begin(), part.data.begin() + there,
+                      file.begin() + std::min<std::int64_t>(position, static_cast<std::int64_t>(file.size())));
   }
 
   std::vector<std::vector<Part>> ranks_;
@@ -416,7 +433,8 @@ void Runner::inspect_race(std::size_t at, std::vector<std::vector<Transfer>>& op
     unsigned char* out = world_->board.ranks[static_cast<std::size_t>(world_->rank)].data.data();
     for (Transfer& transfer : own) {
       if (!transfer.form.writes) keep_what_was_read(transfer);
-      if (const std::string differs = first_difference(transfer.memory.bytes, transfer.wanted, "the memory"); !differs.empty())
+      if (const std::string differs = first_difference(transfer.memory.bytes, transfer.wanted, "the memory");
+          !differs.empty())
         fail("MPI_" + transfer.form.name() + ": outside of its data " + differs);
       std::memcpy(out, &transfer.moved, sizeof transfer.moved);
       out += sizeof transfer.moved;
@@ -447,8 +465,13 @@ void Runner::inspect_race(std::size_t at, std::vector<std::vector<Transfer>>& op
 
 bool Runner::overlapping_atomic(Random& random, const Kind&) {
   Handle& handle = handles_[0];
-  if (!handle.open || !handle.atomic || handle.has(MPI_MODE_SEQUENTIAL) || !handle.writes()) return false;
+  if (!handle.open || handle.has(MPI_MODE_SEQUENTIAL) || !handle.writes()) return false;
   synchronize(random);
+  if (!handle.atomic) {
+    handle.atomic = true;
+    say("MPI_File_set_atomicity on handle 0: true");
+    call("File_set_atomicity", [&] { return MPI_File_set_atomicity(handle.file, 1); });
+  }
   Form form{true, Place::kExplicit, chance(random, 4), Mode::kBlocking, chance(random, 2)};
   if (chance(random, 4)) form.mode = Mode::kNonblocking;
   say("overlapping in atomic mode, MPI_" + form.name() + " and others");
@@ -462,9 +485,9 @@ bool Runner::overlapping_atomic(Random& random, const Kind&) {
     Form variant = form;
     if (mixed && chance(own, 3)) variant.writes = false;
     offsets[r] = start_at + pick(own, 0, 8);
-    auto transfer = std::make_unique<Transfer>(
-        draft(own, variant, 0, rank, offsets[r] * handle.views[r].etype_size));
-    const bool inside = std::all_of(transfer->file.begin(), transfer->file.end(), [](auto place) { return place < kMostFile; });
+    auto transfer = std::make_unique<Transfer>(draft(own, variant, 0, rank, offsets[r] * handle.views[r].etype_size));
+    const bool inside =
+        std::all_of(transfer->file.begin(), transfer->file.end(), [](auto place) { return place < kMostFile; });
     const bool there = variant.writes || file_.available(transfer->file) == transfer->memory.size();
     if (!inside || !there || !distinct(transfer->file)) {
       transfer->memory.count = 0;
@@ -473,14 +496,15 @@ bool Runner::overlapping_atomic(Random& random, const Kind&) {
     }
     transfer->moved = transfer->memory.size();
     note(variant.name());
-    say("   rank " + std::to_string(rank) + ": MPI_" + variant.name() + " " + transfer->memory.text() + ", from etype " +
-        std::to_string(offsets[r]) + ": " + extent_text(transfer->file));
+    say("   rank " + std::to_string(rank) + ": MPI_" + variant.name() + " " + transfer->memory.text() +
+        ", from etype " + std::to_string(offsets[r]) + ": " + extent_text(transfer->file));
     operations[r] = std::move(transfer);
   }
   if (executes()) {
     const auto r = static_cast<std::size_t>(world_->rank);
     Transfer& own = *operations[r];
-    const Arguments arguments{handle.file, offsets[r], own.memory.address(), own.memory.count, own.memory.type->datatype};
+    const Arguments arguments{handle.file, offsets[r], own.memory.address(), own.memory.count,
+                              own.memory.type->datatype};
     MPI_Status status;
     own.what = "MPI_" + own.form.name();
     own.wanted = own.memory.bytes;
@@ -504,9 +528,11 @@ bool Runner::overlapping_atomic(Random& random, const Kind&) {
         for (std::size_t r = 0; r < operations.size(); ++r) {
           const auto& data_of = world_->board.ranks[r].data;
           const auto& places = operations[r]->file;
-          seen.push_back({{operations[r]->form.writes, places, Bytes(data_of.begin(), data_of.begin() + static_cast<std::ptrdiff_t>(places.size()))}});
+          seen.push_back({{operations[r]->form.writes, places,
+                           Bytes(data_of.begin(), data_of.begin() + static_cast<std::ptrdiff_t>(places.size()))}});
         }
-        if (!some_serial_order(seen, file_.bytes, after)) fail("no serial order of the accesses gives what is there now");
+        if (!some_serial_order(seen, file_.bytes, after))
+          fail("no serial order of the accesses gives what is there now");
       }
       barrier();
     }

@@ -163,7 +163,10 @@ bool Runner::seek_shared(Random& random, const Kind&) {
   }
   handle.shared = target * view.etype_size;
   say("MPI_File_seek_shared on handle " + std::to_string(at) + " to " + std::to_string(target) + ", " +
-      std::to_string(target - from) + " from " + (whence == MPI_SEEK_SET ? "SET" : whence == MPI_SEEK_CUR ? "CUR" : "END"));
+      std::to_string(target - from) + " from " +
+      (whence == MPI_SEEK_SET   ? "SET"
+       : whence == MPI_SEEK_CUR ? "CUR"
+                                : "END"));
   barrier();  // others may still ask where the pointer is
   call("File_seek_shared", [&] { return MPI_File_seek_shared(handle.file, target - from, whence); });
   return true;
@@ -239,9 +242,8 @@ bool Runner::set_size(Random& random, const Kind& kind) {
   const bool grows_only = kind.name == "File_preallocate";
   const std::int64_t size = chance(random, 8) ? 0 : pick(random, 0, std::min(kMostFile, file_.size() + 1000));
   say("MPI_" + kind.name + " on handle " + std::to_string(at) + ": " + std::to_string(size));
-  call(kind.name, [&] {
-    return grows_only ? MPI_File_preallocate(handle.file, size) : MPI_File_set_size(handle.file, size);
-  });
+  call(kind.name,
+       [&] { return grows_only ? MPI_File_preallocate(handle.file, size) : MPI_File_set_size(handle.file, size); });
   if (!grows_only || size > file_.size()) file_.bytes.resize(static_cast<std::size_t>(size));
   synchronize(random);
   return true;
@@ -343,7 +345,8 @@ bool Runner::convert_handle(Random& random, const Kind& kind) {
   say("MPI_" + kind.name + " and back");
   MPI_File back = MPI_FILE_NULL;
   call(kind.name, [&] {
-    back = kind.name == "File_c2f" ? MPI_File_f2c(MPI_File_c2f(handle.file)) : MPI_File_fromint(MPI_File_toint(handle.file));
+    back = kind.name == "File_c2f" ? MPI_File_f2c(MPI_File_c2f(handle.file))
+                                   : MPI_File_fromint(MPI_File_toint(handle.file));
     return MPI_SUCCESS;
   });
   if (executes() && back != handle.file) fail("another handle");
@@ -384,7 +387,8 @@ bool Runner::register_datarep(Random&, const Kind& kind) {
   const std::string name = "programs-" + std::to_string(++number);
   call(kind.name, [&] {
 #if defined(OPEN_MPI)
-    return MPI_Register_datarep(name.c_str(), MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of_datarep, nullptr);
+    return MPI_Register_datarep(name.c_str(), MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of_datarep,
+                                nullptr);
 #else
     return kind.name == "Register_datarep"
                ? MPI_Register_datarep(name.c_str(), MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of_datarep, nullptr)
@@ -399,17 +403,20 @@ bool Runner::register_datarep(Random&, const Kind& kind) {
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> table = [] {
     std::vector<Kind> all;
-    for (const Form& form : all_forms()) all.push_back({form.name(), form, &Runner::access, 4});
+    for (const Form& form : all_forms()) {
+      const bool rare = form.ordered() || (form.place == Place::kIndividual && !form.collective) || !form.writes;
+      all.push_back({form.name(), form, &Runner::access, rare ? 6 : 5});
+    }
     const auto add = [&](const char* name, bool (Runner::*run)(Random&, const Kind&), int weight) {
       all.push_back({name, {}, run, weight});
     };
     add("File_set_view", &Runner::set_view, 50);
     add("File_sync", &Runner::sync, 40);
-    for (const char* name : {"Wait", "Test", "Waitall", "Testall", "Waitany", "Testany", "Waitsome", "Testsome", "Request_get_status"})
-      add(name, &Runner::complete, 5);
+    for (const char* name :
+         {"Wait", "Test", "Waitall", "Testall", "Waitany", "Testany", "Waitsome", "Testsome", "Request_get_status"})
+      add(name, &Runner::complete, 6);
     add("File_open", &Runner::reopen, 12);
-    add("second handle", &Runner::open_second, 8);
-    add("second handle closed", &Runner::close_second, 6);
+    add("second handle", &Runner::second_handle, 12);
     add("File_delete", &Runner::delete_file, 4);
     add("File_seek", &Runner::seek, 20);
     add("File_seek_shared", &Runner::seek_shared, 10);
@@ -421,7 +428,7 @@ const std::vector<Kind>& kinds() {
     add("File_set_size", &Runner::set_size, 5);
     add("File_preallocate", &Runner::set_size, 5);
     add("File_set_atomicity", &Runner::set_atomicity, 10);
-    add("overlapping atomic accesses", &Runner::overlapping_atomic, 24);
+    add("overlapping atomic accesses", &Runner::overlapping_atomic, 10);
     add("File_set_info", &Runner::set_info, 5);
     add("File_get_info", &Runner::get_info, 5);
     add("File_get_amode", &Runner::get_amode, 5);
@@ -436,27 +443,6 @@ const std::vector<Kind>& kinds() {
     return all;
   }();
   return table;
-}
-
-Program random_program(std::uint64_t seed, int most_ranks, std::size_t wanted) {
-  Random random(seed * 0x9e3779b97f4a7c15 + 1);
-  Program program;
-  program.seed = seed;
-  program.ranks = static_cast<int>(pick(random, 2, most_ranks));
-  program.fresh_communicator = chance(random, 12);
-  int weights = 0;
-  for (const Kind& kind : kinds()) weights += kind.weight;
-  for (auto left = pick(random, 8, 24); left > 0; --left) {
-    auto drawn = pick(random, 0, weights - 1);
-    std::size_t kind = 0;
-    while (drawn >= kinds()[kind].weight) drawn -= kinds()[kind++].weight;
-    const auto add = [&](std::size_t which) {
-      program.steps.push_back({static_cast<int>(program.steps.size()) + 1, which, random()});
-    };
-    add(kind);
-    if (wanted < kinds().size() && chance(random, 4)) add(wanted);
-  }
-  return program;
 }
 
 }  // namespace stridio::testing

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <cstdio>
 
 namespace stridio::testing {
 namespace {
@@ -35,14 +35,15 @@ View view_of(std::int64_t displacement, const Type& etype, MadeType filetype) {
   Places sorted = view.tile;
   std::sort(sorted.begin(), sorted.end());
   view.distinct = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  view.in_order = view.distinct && sorted == view.tile &&
-                  (view.tile.empty() || view.tile.back() - view.tile.front() < view.extent);
+  view.in_order =
+      view.distinct && sorted == view.tile && (view.tile.empty() || view.tile.back() - view.tile.front() < view.extent);
   return view;
 }
 
 Type random_etype(Random& random) {
   if (chance(random, 3)) return byte_view().etype;
-  return owned(random_datatype(random, {.depth = static_cast<int>(pick(random, 0, 2)), .size = 48, .extent = 96, .for_views = true}));
+  return owned(random_datatype(
+      random, {.depth = static_cast<int>(pick(random, 0, 2)), .size = 48, .extent = 96, .for_views = true}));
 }
 
 // Nobody, or one rank, has each element of an array.
@@ -131,7 +132,8 @@ std::vector<View> slots(Random& random, int ranks, const Type& etype, std::int64
 
 View any_view(Random& random, const Type& etype, bool repeats) {
   const std::int64_t displacement = chance(random, 3) ? 0 : pick(random, 0, 300);
-  const bool solid = etype->bytes.front() == 0 && etype->bytes.back() + 1 == static_cast<std::int64_t>(etype->bytes.size());
+  const bool solid =
+      etype->bytes.front() == 0 && etype->bytes.back() + 1 == static_cast<std::int64_t>(etype->bytes.size());
   if (repeats && solid && chance(random, 3)) {
     Places at = {0};
     while (chance(random, 2) || at.size() < 2)
@@ -145,7 +147,22 @@ View any_view(Random& random, const Type& etype, bool repeats) {
   return view_of(displacement, etype, std::move(filetype));
 }
 
+std::string hex(int byte) {
+  char text[8];
+  std::snprintf(text, sizeof text, "0x%02x", byte);
+  return text;
+}
+
 }  // namespace
+
+std::string first_difference(const Bytes& got, const Bytes& wanted, const std::string& what) {
+  const auto [here, there] = std::mismatch(got.begin(), got.end(), wanted.begin(), wanted.end());
+  if (here == got.end() && there == wanted.end()) return "";
+  const auto at = std::to_string(here - got.begin());
+  if (here == got.end() || there == wanted.end())
+    return what + " has " + std::to_string(got.size()) + " bytes, not " + std::to_string(wanted.size());
+  return what + ": byte " + at + " is " + hex(*here) + ", not " + hex(*there);
+}
 
 Type owned(MadeType made) {
   return {new MadeType(std::move(made)), [](const MadeType* type) {
@@ -245,6 +262,17 @@ Bytes Memory::data() const {
   Bytes data;
   for (const std::int64_t place : places) data.push_back(bytes[static_cast<std::size_t>(place)]);
   return data;
+}
+
+Type Memory::at_its_address() {
+  MadeType made;
+  const int length = static_cast<int>(count);
+  MPI_Aint start = 0;
+  MPI_Get_address(bytes.data(), &start);
+  start -= origin;
+  MPI_Type_create_hindexed(1, &length, &start, type->datatype, &made.datatype);
+  MPI_Type_commit(&made.datatype);
+  return owned(std::move(made));
 }
 
 std::string Memory::text() const {

@@ -19,6 +19,9 @@ inline std::int64_t pick(Random& random, std::int64_t low, std::int64_t high) {
 }
 inline bool chance(Random& random, int one_in) { return pick(random, 1, one_in) == 1; }
 
+// What a failure says about two arrays of bytes; empty if they are the same.
+std::string first_difference(const Bytes& got, const Bytes& wanted, const std::string& what);
+
 // A random datatype that frees itself.
 using Type = std::shared_ptr<const MadeType>;
 Type owned(MadeType made);
@@ -55,6 +58,7 @@ struct Memory {
   void* address() { return bytes.data() - origin; }
   std::int64_t size() const { return static_cast<std::int64_t>(places.size()); }
   Bytes data() const;
+  Type at_its_address();  // all elements as one, from MPI_BOTTOM
   std::string text() const;
 
  private:
