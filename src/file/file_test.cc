@@ -78,6 +78,22 @@ TEST_P(FileTest, FindsTheEndThroughAViewThatStartsBehindItsExtent) {
   });
 }
 
+TEST_P(FileTest, EachOpenHasASharedPointerOfItsOwn) {
+  if (std::get<1>(GetParam())) GTEST_SKIP() << "shared memory is one file's at a time, by the contract of Group";
+  on_ranks([&](std::shared_ptr<Group> group) {
+    auto one = File::open(group, path(), kCreate, {}), other = File::open(group, path(), kCreate, {});
+    ASSERT_TRUE(one && other);
+    std::byte data[8] = {};
+    const Access access{.direction = Direction::kWrite, .pointer = Pointer::kShared, .collective = true,
+                        .memory = {data, Pattern::run(0, 8)}};
+    ASSERT_TRUE((*one)->transfer(access));
+    EXPECT_EQ(*(*one)->position_shared(), 8 * group->size());
+    EXPECT_EQ(*(*other)->position_shared(), 0);
+    ASSERT_TRUE((*other)->close());
+    ASSERT_TRUE((*one)->close());
+  });
+}
+
 TEST_P(FileTest, FailsAlikeOnAllRanks) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const auto missing = File::open(group, path(), {.read_only = true}, {});

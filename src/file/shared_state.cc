@@ -1,10 +1,12 @@
 #include "file/shared_state.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "collective/agreement.h"
 #include "storage/posix.h"
@@ -141,9 +143,14 @@ class LockOfStorage final : public LockManager {
 
 Result<SharedState> share_state(Group& group, Storage& storage, const std::string& path) {
   const SharedMemory memory = group.persistent();
-  if (memory.length < static_cast<Bytes>(sizeof(Persistent)))
-    return SharedState{std::make_unique<PointerInFile>(path + ".stridio-pointer", group.rank() == 0),
+  if (memory.length < static_cast<Bytes>(sizeof(Persistent))) {
+    // A name of this open's own: another open of the file has another pointer, and a crash may have left one.
+    std::random_device random;
+    ASSIGN_OR_RETURN(const auto numbers, allgather(group, std::uint64_t{random()} << 32 | random()));
+    return SharedState{std::make_unique<PointerInFile>(fmt::format("{}.stridio-pointer-{:016x}", path, numbers.front()),
+                                                       group.rank() == 0),
                        std::make_unique<LockOfStorage>(storage)};
+  }
   auto& persistent = *reinterpret_cast<Persistent*>(memory.data);
   Status made;
   if (group.rank() == 0) made = make_mutex(persistent.mutex);

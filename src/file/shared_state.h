@@ -34,7 +34,7 @@ struct SharedState {
   std::unique_ptr<LockManager> locks;
 };
 
-// Collective; `storage` must outlive it. `path`: of the data; the file beside it, `path`.stridio-pointer, exists from the
+// Collective; `storage` must outlive it. `path`: of the data; the file beside it, `path`.stridio-pointer-ID, exists from the
 // pointer's first use to its next reset.
 Result<SharedState> share_state(Group& group, Storage& storage, const std::string& path);
 
