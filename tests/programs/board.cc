@@ -20,14 +20,14 @@ namespace stridio::testing {
 namespace {
 
 Board* of_signals = nullptr;
-std::array<char, 512> replay_text;
+std::array<char, 1024> replay_text;
 
 void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* limit) {
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, limit, nullptr, 0);
 }
 
 void say_and_die(int signal) {
-  char text[1024];
+  char text[1200];
   const int length = std::snprintf(text, sizeof text, "signal %d; replay: %s --seed %llu\n", signal, replay_text.data(),
                                    static_cast<unsigned long long>(of_signals->seed.load()));
   if (write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) _exit(5);

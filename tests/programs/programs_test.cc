@@ -53,6 +53,22 @@ class Launch {
   std::map<std::string, long> counts_;
 };
 
+// All but the seed.
+std::string replay_command() {
+  const char* preload = std::getenv("LD_PRELOAD");
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  std::string command = "mpiexec -n " + std::to_string(ranks);
+  if (preload != nullptr) {
+#if defined(OPEN_MPI)
+    command += std::string(" -x LD_PRELOAD=") + preload;
+#else
+    command += std::string(" -genv LD_PRELOAD ") + preload;
+#endif
+  }
+  return command + " " + std::filesystem::canonical("/proc/self/exe").string();
+}
+
 std::string class_text(std::size_t wanted) {
   return wanted == kinds().size() ? "" : " --class '" + kinds()[wanted].name + "'";
 }
@@ -154,8 +170,8 @@ void Launch::show(const char* title, const Program& program, bool whole) const {
   std::string steps;
   if (!whole)
     for (const Step& step : program.steps) steps += (steps.empty() ? " --steps " : ",") + std::to_string(step.number);
-  std::printf("replay: %s%s --programs 1 --seed %llu%s\n", replay_.c_str(), class_text(options_.wanted).c_str(),
-              static_cast<unsigned long long>(program.seed), steps.c_str());
+  std::printf("replay: %s --programs 1 --seed %llu%s\n", replay_.c_str(), static_cast<unsigned long long>(program.seed),
+              steps.c_str());
   std::fflush(stdout);
 }
 
@@ -248,13 +264,15 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr, "%s [--programs N] [--seconds S] [--seed N] [--class NAME] [--at-least N] [--patience S]\n",
-                 argv[0]);
+    std::fprintf(
+        stderr,
+        "%s [--programs N] [--seconds S] [--seed N] [--steps N,...] [--class NAME] [--at-least N] [--patience S]\n",
+        argv[0]);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   int result = 0;
   {
-    Launch launch(options, std::filesystem::path(argv[0]).filename().string());
+    Launch launch(options, replay_command() + class_text(options.wanted));
     result = launch.run();
   }
   MPI_Bcast(&result, 1, MPI_INT, 0, MPI_COMM_WORLD);
