@@ -65,6 +65,35 @@ TEST_P(FileTest, WritesAndReadsInterleavedIntsTogether) {
   });
 }
 
+// Tile k lies behind the start of tile k + 1, since the file type starts behind its own extent.
+TEST_P(FileTest, FindsTheEndThroughAViewThatStartsBehindItsExtent) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    auto file = File::open(group, path(), kCreate, {});
+    ASSERT_TRUE(file) << file.error().text();
+    ASSERT_TRUE((*file)->set_size(100));
+    ASSERT_TRUE((*file)->set_view({5, 2, Pattern::run(37, 4), 9}, {}));  // 42 to 45, 51 to 54, ... 96 to 99
+    ASSERT_TRUE((*file)->seek(0, Whence::kEnd));
+    EXPECT_EQ(*(*file)->position(), 14);
+    ASSERT_TRUE((*file)->close());
+  });
+}
+
+TEST_P(FileTest, EachOpenHasASharedPointerOfItsOwn) {
+  if (std::get<1>(GetParam())) GTEST_SKIP() << "shared memory is one file's at a time, by the contract of Group";
+  on_ranks([&](std::shared_ptr<Group> group) {
+    auto one = File::open(group, path(), kCreate, {}), other = File::open(group, path(), kCreate, {});
+    ASSERT_TRUE(one && other);
+    std::byte data[8] = {};
+    const Access access{.direction = Direction::kWrite, .pointer = Pointer::kShared, .collective = true,
+                        .memory = {data, Pattern::run(0, 8)}};
+    ASSERT_TRUE((*one)->transfer(access));
+    EXPECT_EQ(*(*one)->position_shared(), 8 * group->size());
+    EXPECT_EQ(*(*other)->position_shared(), 0);
+    ASSERT_TRUE((*other)->close());
+    ASSERT_TRUE((*one)->close());
+  });
+}
+
 TEST_P(FileTest, FailsAlikeOnAllRanks) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const auto missing = File::open(group, path(), {.read_only = true}, {});

@@ -36,7 +36,8 @@ Bytes view_bytes_below(const View& view, Offset offset) {
   const Offset in_view = offset - view.displacement;
   if (in_view <= 0 || view.filetype.empty()) return 0;
   const Bytes extent = std::max<Bytes>(view.filetype_extent, 1);
-  const std::int64_t tile = in_view / extent;
+  // The tile whose bytes start last before it; a file type may start anywhere, also behind its own extent.
+  const std::int64_t tile = std::max<Offset>(0, in_view - view.filetype.lower()) / extent;
   const Bytes before = tile * view.filetype.size();
   if (!view.filetype.ascending()) return before;
   return before + view.filetype.bytes_below(in_view - tile * extent);

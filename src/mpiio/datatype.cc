@@ -75,17 +75,14 @@ Result<TypePtr> decode(MPI_Datatype datatype) {
   return type;
 }
 
-<<<<<<< HEAD
 Result<Type> in_file(MPI_Datatype datatype, const Representation& representation) {
   return build_type(datatype, &representation);
-=======
 // MPI has no call that tells: a message to nobody asks for a committed type and moves nothing.
 Result<TypePtr> decode_committed(MPI_Datatype datatype) {
   ASSIGN_OR_RETURN(TypePtr type, decode(datatype));
   if (!type->predefined && PMPI_Send(&type, 1, datatype, MPI_PROC_NULL, 0, private_comm()) != MPI_SUCCESS)
     return fail(Code::kDatatype, "the datatype has not been committed; MPI_Type_commit belongs before its first use");
   return type;
->>>>>>> accept
 }
 
 Result<Pattern> repeat(const Type& type, std::int64_t count) {

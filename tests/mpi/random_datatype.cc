@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <vector>
 
 namespace stridio::testing {
@@ -87,16 +88,16 @@ class Maker {
   Maker(std::mt19937_64& random, const TypeLimits& limits) : random_(random), limits_(limits) {}
 
   MadeType make(int depth) {
-    if (depth == 0 || pick(0, 5) == 0) return named();
+    if (depth == 0 || pick(0, 5) == 0) return leaf();
     using Make = MadeType (Maker::*)(int);
     static constexpr std::array<Make, 12> kMakers = {
         &Maker::dup,           &Maker::contiguous,     &Maker::vector,    &Maker::hvector,
         &Maker::indexed,       &Maker::hindexed,       &Maker::subarray,  &Maker::darray,
         &Maker::indexed_block, &Maker::hindexed_block, &Maker::structure, &Maker::resized};
     MadeType made = (this->*kMakers[static_cast<std::size_t>(pick(0, kMakers.size() - 1))])(depth);
-    if (fits(made.datatype)) return made;
+    if (fits(made.datatype) && (!limits_.for_views || tiles_ascend(made))) return made;
     MPI_Type_free(&made.datatype);
-    return named();
+    return leaf();
   }
 
  private:
@@ -117,6 +118,12 @@ class Maker {
     return !limits_.for_views || (layout.size > 0 && layout.lb >= 0 && layout.true_lb >= 0);
   }
 
+  // Not so of a structure with a resized type in it: its bounds are that type's alone.
+  static bool tiles_ascend(const MadeType& made) {
+    return std::adjacent_find(made.bytes.begin(), made.bytes.end(), std::greater_equal<>()) == made.bytes.end() &&
+           made.bytes.back() - made.bytes.front() < layout_of(made.datatype).extent;
+  }
+
   // The new type, of the child's copies at `places`; the child's own reference is given back.
   MadeType wrap(MPI_Datatype datatype, MadeType child, const std::vector<std::int64_t>& places,
                 const std::string& constructor) {
@@ -129,6 +136,14 @@ class Maker {
         for (const std::int64_t byte : child.bytes) made.bytes.push_back(place + byte);
     release(child.datatype);
     return made;
+  }
+
+  MadeType leaf() {
+    if (limits_.base == nullptr) return named();
+    MadeType copy = *limits_.base;
+    copy.how = "base";
+    MPI_Type_dup(limits_.base->datatype, &copy.datatype);
+    return copy;
   }
 
   // Without long double: hosts pack its ten bytes of value and leave its padding out.
@@ -329,7 +344,7 @@ class Maker {
     MadeType child = make(depth - 1);
     if (child.bytes.empty()) {  // Open MPI distributes no empty elements
       release(child.datatype);
-      child = named();
+      child = leaf();
     }
     std::vector<Distributed> all;
     std::vector<int> sizes, kinds, arguments, processes;

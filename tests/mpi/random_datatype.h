@@ -21,6 +21,7 @@ struct TypeLimits {
   MPI_Count size = 1 << 14;    // bytes of data
   MPI_Count extent = 1 << 20;  // of extent and true extent
   bool for_views = false;      // displacements ascend without overlap, tiles too, and none is negative
+  const MadeType* base = nullptr;  // built of copies of this type; null: of any predefined ones
 };
 
 MadeType random_datatype(std::mt19937_64& random, const TypeLimits& limits = {});
