@@ -77,6 +77,8 @@ Result<TypePtr> decode(MPI_Datatype datatype) {
 
 Result<Type> in_file(MPI_Datatype datatype, const Representation& representation) {
   return build_type(datatype, &representation);
+}
+
 // MPI has no call that tells: a message to nobody asks for a committed type and moves nothing.
 Result<TypePtr> decode_committed(MPI_Datatype datatype) {
   ASSIGN_OR_RETURN(TypePtr type, decode(datatype));
