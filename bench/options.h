@@ -20,6 +20,7 @@ struct options {
   int repetitions;
   long max_pieces; /* a rank in one measurement of PIECES; 0: all */
   int verify;
+  const char* counts; /* the storage's counters: written, they are reset; read, a JSON object. NULL: none */
   MPI_Info hints;
 };
 
