@@ -177,7 +177,7 @@ static void use_pieces(struct run* run, struct cell* cell) {
 
 /* ------------------------------------------------------------------------- one measurement --- */
 
-/* What the storage counts from here on belongs to one measurement: nobody prepares files any more. */
+/* What the storage counts from here on belongs to one measurement: all files are prepared. */
 static void reset_counts(const struct run* run) {
   if (!run->options->counts) return;
   meeting_wait();

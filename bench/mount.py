@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Mounts slow, network-like storage (bench/slowfs), runs a command on it, and unmounts.
 
-{} in the command stands for the mount point. The data lies in memory, and is gone afterwards. At the
-end what the storage counted is printed: requests, their bytes, the most at one time.
+{} in the command stands for the mount point. The data lies in memory, and is gone afterwards. At
+the end what the storage counted is printed: requests, their bytes, the most at one time.
 """
 
 import argparse
@@ -89,10 +89,11 @@ def unmount(process, point):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="bench/mount.py", description=__doc__.partition("\n\n")[0])
+    description = __doc__.partition("\n\n")[0]
+    parser = argparse.ArgumentParser(prog="bench/mount.py", description=description)
     add = parser.add_argument
     add("--latency", type=float, default=1, metavar="MS", help="of a request (1)")
-    add("--bandwidth", type=float, default=1000, metavar="MB", help="a second, of all together (1000)")
+    add("--bandwidth", type=float, default=1000, metavar="MB", help="a second, of all (1000)")
     add("--timeout", type=float, default=600, metavar="S", help="for the command (600)")
     add("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="{} is the mount point")
     arguments = parser.parse_args()

@@ -4,7 +4,8 @@
 MPI_THREAD_FUNNELED, ranks that compute without any MPI call, slow storage (bench/slowfs), one
 aggregator and two phases, so that the ranks really exchange. The access alone, the computation
 alone (about as long) and both together are measured in turns. 1.0 is complete overlap: both take as
-long as the longer one; 2.0 is none; inf did not end. The machine should be idle otherwise. Exit status 1: Stridio takes more than the limit.
+long as the longer one; 2.0 is none; inf did not end. The machine should be idle otherwise. Exit
+status 1: Stridio takes more than the limit.
 """
 
 import argparse
@@ -64,9 +65,11 @@ def measure_all(arguments, storage):
                 parts, ratio = summarize(measure(arguments, folder, mpi, side, direction))
                 label = f"{mpi.label()} {side} i{direction}_all"
                 in_flight = storage.counts()["most_in_flight"]
-                line = [label, *(plain(part * 1e3) for part in parts), f"{ratio:.2f}", str(in_flight)]
-                lines.append(line)
+                line = [label, *(plain(part * 1e3) for part in parts), f"{ratio:.2f}"]
+                lines.append([*line, str(in_flight)])
                 print(*line, flush=True)
+                if side == "stridio" and in_flight != 1:
+                    raise BenchError(f"{label}: not one rank alone used the storage: no exchange")
                 if side == "stridio" and ratio > LIMIT:
                     over.append(f"{label}: {ratio:.2f}")
                 (folder / "data").unlink()
@@ -79,7 +82,8 @@ def parse_arguments():
     )
     add = parser.add_argument
     words = lambda text: tuple(text.split(","))  # noqa: E731
-    add("--mpis", type=words, default=("mpich", "ompi"), metavar="LIST", help=f"of {', '.join(MPIS)}")
+    mpis = ", ".join(MPIS)
+    add("--mpis", type=words, default=("mpich", "ompi"), metavar="LIST", help=f"of {mpis}")
     add("--sides", type=words, default=SIDES, metavar="LIST", help=f"({','.join(SIDES)})")
     add("--ranks", type=int, default=2, help="(2)")
     add("--mib", type=int, default=64, help="of the file (64)")

@@ -140,9 +140,11 @@ def plain(value):
     """Two digits or more."""
     if math.isnan(value):
         return "-"
-    if float(value).is_integer():
-        return str(int(value))
     return f"{value:.2f}" if value < 0.995 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def whole(value):
+    return "-" if math.isnan(value) else f"{value:.0f}"
 
 
 def number(value):
@@ -248,7 +250,7 @@ def storage_use(results, cases, methods, sides):
             cells = [results.cell(case, side, method, way) for way in DIRECTIONS]
             columns = ["/".join(plain(cell.median() * 1e3) for cell in cells)]
             for function in STORAGE_COLUMNS.values():
-                columns.append("/".join(plain(cell.counted(function)) for cell in cells))
+                columns.append("/".join(whole(cell.counted(function)) for cell in cells))
             lines.append([f"{case.workload} {label}", *columns])
     return list(table(lines))
 

@@ -346,9 +346,8 @@ def check_arguments(parser, arguments):
 def summarize(bench, arguments):
     labels = {mpi.name: mpi.label() for mpi in bench.mpis}
     facts = machine(bench.folder, labels)
-    options = {
-        name: getattr(arguments, name) for name in ("repetitions", "seed", "hint", "ranks", "size", "slow")
-    }
+    names = ("repetitions", "seed", "hint", "ranks", "size", "slow")
+    options = {name: getattr(arguments, name) for name in names}
     save_json(arguments.json, facts, options, bench.workloads, bench.results)
     hints = f"; hints: {', '.join(arguments.hint)}" if arguments.hint else ""
     if arguments.slow is not None:

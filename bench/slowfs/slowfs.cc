@@ -40,7 +40,7 @@ constexpr char kCountsName[] = ".slowfs-counts";  // in the root: reading gives 
 constexpr double kDirectorySeconds = 1e6;         // directories change here only: the kernel may remember them
 constexpr int kThreads = 256;
 
-// ---------------------------------------------------------------------------------------------------- the slow link ---
+// --------------------------------------------------------------------------------------------------- the slow link ---
 
 struct Counts {
   long reads = 0, writes = 0, locks = 0, others = 0;
@@ -131,7 +131,7 @@ void small(long Counts::*kind = &Counts::others) {
   std::this_thread::sleep_until(network().carry(Clock::now(), 0));
 }
 
-// ------------------------------------------------------------------------------------------------------------ nodes ---
+// ----------------------------------------------------------------------------------------------------------- nodes ---
 
 // A name that was looked up, once; the kernel's number for it is its address.
 struct Node {
@@ -257,7 +257,7 @@ void statfs(fuse_req_t request, fuse_ino_t number) {
   fuse_reply_statfs(request, &what);
 }
 
-// ------------------------------------------------------------------------------------------------------------ files ---
+// ----------------------------------------------------------------------------------------------------------- files ---
 
 void open_file(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
   fuse_open_out answer{};
@@ -337,7 +337,7 @@ void set_lock(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock
   reply(request, result);
 }
 
-// ------------------------------------------------------------------------------------------------------------- main ---
+// ------------------------------------------------------------------------------------------------------------ main ---
 
 // There is no `create`: the kernel then makes a node and opens it.
 const fuse_lowlevel_ops operations = [] {

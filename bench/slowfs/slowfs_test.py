@@ -1,4 +1,4 @@
-"""What slow storage promises: the same bytes, a latency a request, one bandwidth, overlap, counts."""
+"""What slow storage promises: the bytes, a latency a request, one bandwidth, overlap, counts."""
 
 import concurrent.futures
 import contextlib
@@ -111,7 +111,8 @@ class SlowfsTest(unittest.TestCase):
         folder = self.mount(latency_ms=200)
         files = [self.open(folder / "file") for _ in range(8)]
         self.storage.reset()
-        seconds = self.together([(os.pwrite, f, b"x" * 4096, 4096 * i) for i, f in enumerate(files)])
+        tasks = [(os.pwrite, file, b"x" * 4096, 4096 * i) for i, file in enumerate(files)]
+        seconds = self.together(tasks)
         counts = self.storage.counts()
         self.assertEqual(counts["most_in_flight"], 8)
         self.assertEqual((counts["writes"], counts["bytes_written"]), (8, 8 * 4096))
