@@ -177,7 +177,19 @@ static void use_pieces(struct run* run, struct cell* cell) {
 
 /* ------------------------------------------------------------------------- one measurement --- */
 
-static void start_cell(struct cell* cell) {
+/* What the storage counts from here on belongs to one measurement: all files are prepared. */
+static void reset_counts(const struct run* run) {
+  if (!run->options->counts) return;
+  meeting_wait();
+  if (run->share.rank != 0) return;
+  const int file = open(run->options->counts, O_WRONLY);
+  check_system(file, run->options->counts);
+  check_system(write(file, "0", 1), run->options->counts);
+  close(file);
+}
+
+static void start_cell(const struct run* run, struct cell* cell) {
+  reset_counts(run);
   cell->last = meeting_start();
   cell->times[LATE] = now() - cell->last;
   cell->times[TOTAL] = -cell->last;
@@ -194,7 +206,7 @@ static struct cell measure_view(struct run* run, int collective) {
   struct cell cell = {0};
   struct access* accesses = allocate(run->share.accesses * (int64_t)sizeof *accesses);
   for (int i = 0; i < run->share.accesses; ++i) share_access(&run->share, i, &accesses[i]);
-  start_cell(&cell);
+  start_cell(run, &cell);
   use_view(run, accesses, collective, &cell);
   end_cell(&cell);
   for (int i = 0; i < run->share.accesses; ++i) access_free(&accesses[i]);
@@ -205,7 +217,7 @@ static struct cell measure_view(struct run* run, int collective) {
 static struct cell measure(struct run* run, enum method method) {
   struct cell cell = {0};
   if (method == COLLECTIVE || method == INDEPENDENT) return measure_view(run, method == COLLECTIVE);
-  start_cell(&cell);
+  start_cell(run, &cell);
   if (method == LIMIT)
     use_limit(run, &cell, run->share.writing);
   else
@@ -220,7 +232,7 @@ static struct cell measure_first(struct run* run) {
   char* path;
   long long word = run->share.rank;
   if (asprintf(&path, "%s.first", run->path) < 0) fail("memory", "out of memory");
-  start_cell(&cell);
+  start_cell(run, &cell);
   MPI_File file = open_file(path, 1, run->options->hints);
   end_phase(&cell, OPEN);
   check_mpi(MPI_File_set_view(file, 0, MPI_LONG_LONG, MPI_LONG_LONG, "native", MPI_INFO_NULL),
@@ -245,12 +257,24 @@ static void print_begin(const struct run* run, const char* method) {
   fflush(stdout);
 }
 
+static void print_counts(const struct run* run) {
+  char text[1024] = "";
+  if (!run->options->counts) return;
+  const int file = open(run->options->counts, O_RDONLY);
+  check_system(file, run->options->counts);
+  check_system(read(file, text, sizeof text - 1), run->options->counts);
+  close(file);
+  text[strcspn(text, "\n")] = '\0';
+  printf(", \"storage\": %s", text);
+}
+
 static void print_cell(const struct run* run, const char* method, const struct cell* cell) {
   if (run->share.rank != 0) return;
   printf("{\"event\": \"cell\", \"method\": \"%s\", \"direction\": \"%s\", \"bytes\": %lld", method,
          run->share.writing ? "write" : "read", (long long)cell->bytes);
   for (int i = 0; i < PHASES; ++i)
     printf(", \"%s\": %.9f", phase_names[i], (double)cell->times[i] * 1e-9);
+  print_counts(run);
   printf("}\n");
   fflush(stdout);
 }

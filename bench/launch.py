@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = sorted((ROOT / "bench").glob("*.c"))
+SOURCES = {
+    "workloads": sorted((ROOT / "bench").glob("*.c")),
+    "overlap": [ROOT / "bench/overlap/overlap.c", ROOT / "bench/meeting.c"],
+}
 HEADERS = sorted((ROOT / "bench").glob("*.h"))
 PROGRAMS = ROOT / "build/bench"
 SIDES = ("stock", "stridio")
@@ -49,17 +52,17 @@ class Mpi:
         version = re.search(r"\d+\.\d+\.\d+", output_of([self.mpiexec, "--version"]))
         return f"{family} {version[0]}" if version else family
 
-    def program(self):
-        return PROGRAMS / f"workloads.{self.name}"
+    def program(self, name="workloads"):
+        return PROGRAMS / f"{name}.{self.name}"
 
-    def compile(self):
-        program = self.program()
-        newest = max(file.stat().st_mtime for file in (*SOURCES, *HEADERS, self.compiler))
+    def compile(self, name="workloads"):
+        program, sources = self.program(name), SOURCES[name]
+        newest = max(file.stat().st_mtime for file in (*sources, *HEADERS, self.compiler))
         if program.exists() and program.stat().st_mtime > newest:
             return
         PROGRAMS.mkdir(parents=True, exist_ok=True)
-        flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
-        output_of([self.compiler, *flags, *SOURCES, "-o", program])
+        flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", f"-I{ROOT / 'bench'}")
+        output_of([self.compiler, *flags, *sources, "-o", program])
 
 
 def _wheel(kind, libmpi):
@@ -91,7 +94,7 @@ class Launcher:
     build: Path  # the folder with lib/ and bin/ of Stridio
     by_hand: bool = False  # LD_PRELOAD in the ranks, without `stridio run`
 
-    def command(self, mpi, ranks, side, words):
+    def command(self, mpi, ranks, side, words, program="workloads"):
         variables, front = (), ()
         if side == "stridio" and self.by_hand:
             preload = f"{self.build}/lib/libstridio-{mpi.kind}.so:{mpi.libmpi}"
@@ -100,7 +103,7 @@ class Launcher:
             variables = (*options[mpi.kind], values[mpi.kind])
         elif side == "stridio":
             front = (self.build / "bin/stridio", "run", "--")
-        command = (*front, mpi.mpiexec, *variables, "-n", ranks, mpi.program(), *words)
+        command = (*front, mpi.mpiexec, *variables, "-n", ranks, mpi.program(program), *words)
         return [str(word) for word in command]
 
     def check(self, mpis):

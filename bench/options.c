@@ -22,6 +22,7 @@ static const char usage[] =
     "  --hint KEY=VALUE     for MPI_File_open and MPI_File_set_view; may be repeated\n"
     "  --seed N             of random places and of the data (1)\n"
     "  --verify             check every byte instead of measuring\n"
+    "  --counts FILE        counters of the storage, printed with each measurement\n"
     "  --list               print the workloads and their parameters as JSON lines\n";
 
 static void finish(int status) {
@@ -126,6 +127,9 @@ static void parse_option(int option, char* value, struct options* options) {
     case 'v':
       options->verify = 1;
       break;
+    case 'n':
+      options->counts = value;
+      break;
     case 'l':
       print_workloads();
       break;
@@ -146,6 +150,7 @@ static const struct option names[] = {
     {"hint", 1, NULL, 'h'},
     {"seed", 1, NULL, 'e'},
     {"verify", 0, NULL, 'v'},
+    {"counts", 1, NULL, 'n'},
     {"list", 0, NULL, 'l'},
     {NULL, 0, NULL, 0},
 };

@@ -20,6 +20,7 @@ struct options {
   int repetitions;
   long max_pieces; /* a rank in one measurement of PIECES; 0: all */
   int verify;
+  const char* counts; /* of the storage: a write resets them, a read gives JSON; NULL: none */
   MPI_Info hints;
 };
 

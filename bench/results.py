@@ -29,6 +29,7 @@ class Cell:
 
     bytes: int = 0
     times: dict = field(default_factory=lambda: {phase: [] for phase in PHASES})
+    storage: list = field(default_factory=list)  # what slow storage counted, each time
     stopped: bool = False  # at the cap
     error: str = ""
 
@@ -36,6 +37,12 @@ class Cell:
         self.bytes = event["bytes"]
         for phase in PHASES:
             self.times[phase].append(event[phase])
+        if "storage" in event:
+            self.storage.append(event["storage"])
+
+    def counted(self, function):
+        """The median of a function of what the storage counted."""
+        return statistics.median(map(function, self.storage)) if self.storage else math.nan
 
     def median(self, phase="total"):
         return statistics.median(self.times[phase]) if self.times[phase] else math.nan
@@ -121,6 +128,7 @@ class Results:
                 "stopped": cell.stopped,
                 "error": cell.error,
                 "seconds": cell.times,
+                "storage": cell.storage,
             }
 
 
@@ -133,6 +141,10 @@ def plain(value):
     if math.isnan(value):
         return "-"
     return f"{value:.2f}" if value < 0.995 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def whole(value):
+    return "-" if math.isnan(value) else f"{value:.0f}"
 
 
 def number(value):
@@ -184,6 +196,8 @@ def report(results, labels, methods, sides, with_phases):
         lines += [*compare(results, cases, methods, sides), ""]
         if with_phases:
             lines += [*phases(results, cases, methods, sides), ""]
+        if any(cell.storage for cell in results.cells.values()):
+            lines += [*storage_use(results, cases, methods, sides), ""]
         if len(sides) == 2:
             means = (f"{plain(results.geometric_mean(cases, m)[0])} {m}" for m in methods)
             lines += [f"Geometric mean of stock / stridio: {', '.join(means)}.", ""]
@@ -206,6 +220,38 @@ def phases(results, cases, methods, sides):
                     for phase in PHASES[:-1]
                 )
                 lines.append([f"{case.workload} {side} {method}", *medians])
+    return list(table(lines))
+
+
+def requests(counts):
+    return counts["reads"] + counts["writes"]
+
+
+def kib_a_request(counts):
+    return (counts["bytes_read"] + counts["bytes_written"]) / 1024 / max(1, requests(counts))
+
+
+STORAGE_COLUMNS = {
+    "reads and writes": requests,
+    "KiB each": kib_a_request,
+    "most in flight": lambda counts: counts["most_in_flight"],
+    "locks": lambda counts: counts["locks"],
+    "others": lambda counts: counts["others"],
+}
+
+
+def storage_use(results, cases, methods, sides):
+    """What reached the storage, open and close included."""
+    lines = [["write/read", "ms", *STORAGE_COLUMNS]]
+    rows = [("limit", "", "limit")]
+    rows += [(f"{side} {method}", side, method) for side in sides for method in methods]
+    for case in cases:
+        for label, side, method in rows:
+            cells = [results.cell(case, side, method, way) for way in DIRECTIONS]
+            columns = ["/".join(plain(cell.median() * 1e3) for cell in cells)]
+            for function in STORAGE_COLUMNS.values():
+                columns.append("/".join(whole(cell.counted(function)) for cell in cells))
+            lines.append([f"{case.workload} {label}", *columns])
     return list(table(lines))
 
 

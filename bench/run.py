@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from launch import MPIS, ROOT, SIDES, START_SECONDS, BenchError, Launcher, Overtime, Program
+from mount import mounted
 from results import (
     CAP,
     DIRECTIONS,
@@ -38,9 +39,10 @@ VERIFY_SECONDS = 120  # for one verified access
 
 
 class Bench:
-    def __init__(self, arguments, folder):
+    def __init__(self, arguments, folder, slow):
         self.arguments = arguments
         self.folder = folder
+        self.slow = slow  # the slow storage that holds the folder, if any
         self.launcher = Launcher(arguments.build, arguments.preload)
         self.mpis = [MPIS[name] for name in arguments.mpis]
         self.results = Results()
@@ -87,6 +89,8 @@ class Bench:
         words = ["--workload", case.workload, "--path", self.folder / "data"]
         words += ["--methods", ",".join(methods), "--directions", ",".join(directions)]
         words += ["--seed", self.arguments.seed, *more]
+        if self.slow:
+            words += ["--counts", self.slow.counts_file]
         if self.arguments.size:
             words += ["--size", self.arguments.size]
         for hint in self.arguments.hint:
@@ -256,6 +260,13 @@ def data_folder(parent):
         shutil.rmtree(folder)
 
 
+def slow_storage(arguments):
+    """A context of what --slow asks for, or of nothing."""
+    if arguments.slow is None:
+        return contextlib.nullcontext()
+    return mounted(arguments.build / "bin/slowfs", latency_ms=arguments.slow)
+
+
 def words(text):
     return tuple(text.split(","))
 
@@ -297,6 +308,14 @@ def parse_arguments():
     add("--minutes", type=float, default=10, metavar="N", help="the most that it may take (10)")
     add("--seed", type=int, default=1, help="of random places and of the data (1)")
     add("--dir", type=Path, default=Path("/dev/shm"), help="where the files go (/dev/shm)")
+    add(
+        "--slow",
+        type=float,
+        nargs="?",
+        const=1.0,
+        metavar="MS",
+        help="on storage where a request takes so long (1) and all share 1 GB/s, not in --dir",
+    )
     add("--no-verify", action="store_true", help="measure only")
     add("--preload", action="store_true", help="set LD_PRELOAD by hand, without `stridio run`")
     add("--build", type=Path, default=ROOT / "build/release", help="of Stridio (build/release)")
@@ -327,11 +346,12 @@ def check_arguments(parser, arguments):
 def summarize(bench, arguments):
     labels = {mpi.name: mpi.label() for mpi in bench.mpis}
     facts = machine(bench.folder, labels)
-    options = {
-        name: getattr(arguments, name) for name in ("repetitions", "seed", "hint", "ranks", "size")
-    }
+    names = ("repetitions", "seed", "hint", "ranks", "size", "slow")
+    options = {name: getattr(arguments, name) for name in names}
     save_json(arguments.json, facts, options, bench.workloads, bench.results)
     hints = f"; hints: {', '.join(arguments.hint)}" if arguments.hint else ""
+    if arguments.slow is not None:
+        hints += f"; {arguments.slow:g} ms a request, 1 GB/s for all"
     lines = [
         "Time over the limit, write/read: medians of up to "
         f"{arguments.repetitions} repetitions, seed {arguments.seed}{hints}.",
@@ -350,8 +370,10 @@ def summarize(bench, arguments):
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
     arguments = parse_arguments()
-    with data_folder(arguments.dir.resolve()) as folder:
-        bench = Bench(arguments, folder)
+    with contextlib.ExitStack() as stack:
+        slow = stack.enter_context(slow_storage(arguments))
+        parent = slow.folder if slow else arguments.dir.resolve()
+        bench = Bench(arguments, stack.enter_context(data_folder(parent)), slow)
         bench.prepare()
         if not arguments.no_verify:
             bench.verify_all()

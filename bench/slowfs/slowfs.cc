@@ -1,0 +1,407 @@
+// A file system that is as slow as a network's: each request takes a latency, and all bytes share one bandwidth. It
+// passes everything through to a folder, and counts.
+//
+// Requests overlap. The loop has a thread for each request in flight, more than the kernel ever sends here. The kernel
+// would still write one inode one request at a time: always where direct_io is set alone, and beyond the end of the
+// file even with FOPEN_PARALLEL_DIRECT_WRITES. So each open has an inode of its own, as if each process ran on
+// a machine of its own: a lookup of a file always answers with a new node, for which the kernel may keep no entry.
+// libfuse 3.14 does not know the flag; the reply to an open is its own few bytes, as <linux/fuse.h> has them.
+//
+// Nothing is cached: direct_io, and no attribute is kept. A request of a program is cut at 1 MiB (256 pages of user
+// memory, the kernel's most) into requests that follow each other.
+//
+// Range locks go to the folder's file, as locks of this open's descriptor: they exclude every other open.
+#define FUSE_USE_VERSION 312
+#include <dirent.h>
+#include <fcntl.h>
+#include <fuse3/fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr char kCountsName[] = ".slowfs-counts";  // in the root: reading gives JSON, writing sets all to 0
+constexpr double kDirectorySeconds = 1e6;         // directories change here only: the kernel may remember them
+constexpr int kThreads = 256;
+
+// --------------------------------------------------------------------------------------------------- the slow link ---
+
+struct Counts {
+  long reads = 0, writes = 0, locks = 0, others = 0;
+  long bytes_read = 0, bytes_written = 0, largest = 0;
+  long most_in_flight = 0;  // reads and writes at one time
+};
+
+class Link {
+ public:
+  double latency = 1e-3;   // seconds
+  double bandwidth = 1e9;  // bytes a second
+
+  void arrive() {
+    const std::scoped_lock lock(mutex_);
+    counts_.most_in_flight = std::max(counts_.most_in_flight, ++in_flight_);
+  }
+  // When a request that arrived then may be answered. Its bytes pass the link after those of the requests before it;
+  // latencies overlap.
+  Clock::time_point carry(Clock::time_point arrival, long bytes) {
+    const std::scoped_lock lock(mutex_);
+    free_at_ = std::max(free_at_, arrival) + cast(static_cast<double>(bytes) / bandwidth);
+    return free_at_ + cast(latency);
+  }
+  void leave(bool writes, long bytes) {
+    const std::scoped_lock lock(mutex_);
+    --in_flight_;
+    ++(writes ? counts_.writes : counts_.reads);
+    (writes ? counts_.bytes_written : counts_.bytes_read) += bytes;
+    counts_.largest = std::max(counts_.largest, bytes);
+  }
+  void count(long Counts::*kind) {
+    const std::scoped_lock lock(mutex_);
+    ++(counts_.*kind);
+  }
+  void reset() {
+    const std::scoped_lock lock(mutex_);
+    counts_ = {.most_in_flight = in_flight_};
+  }
+  std::string json();
+
+ private:
+  static Clock::duration cast(double seconds) { return std::chrono::duration_cast<Clock::duration>(Seconds(seconds)); }
+
+  std::mutex mutex_;
+  Clock::time_point free_at_;
+  long in_flight_ = 0;
+  Counts counts_;
+};
+
+std::string Link::json() {
+  const std::scoped_lock lock(mutex_);
+  std::string text;
+  const auto add = [&](const char* name, long value) {
+    text += (text.empty() ? "{\"" : ", \"") + std::string(name) + "\": " + std::to_string(value);
+  };
+  add("reads", counts_.reads);
+  add("writes", counts_.writes);
+  add("locks", counts_.locks);
+  add("others", counts_.others);
+  add("bytes_read", counts_.bytes_read);
+  add("bytes_written", counts_.bytes_written);
+  add("largest", counts_.largest);
+  add("most_in_flight", counts_.most_in_flight);
+  return text + "}\n";
+}
+
+Link& network() {
+  static Link instance;
+  return instance;
+}
+
+// The work is done at once, and what is left of the time slept.
+template <typename Work>
+ssize_t transfer(bool writes, Work work) {
+  const auto arrival = Clock::now();
+  network().arrive();
+  const ssize_t bytes = work();
+  const int error = errno;
+  std::this_thread::sleep_until(network().carry(arrival, std::max<ssize_t>(bytes, 0)));
+  network().leave(writes, std::max<ssize_t>(bytes, 0));
+  errno = error;
+  return bytes;
+}
+
+// A request without data.
+void small(long Counts::*kind = &Counts::others) {
+  network().count(kind);
+  std::this_thread::sleep_until(network().carry(Clock::now(), 0));
+}
+
+// ----------------------------------------------------------------------------------------------------------- nodes ---
+
+// A name that was looked up, once; the kernel's number for it is its address.
+struct Node {
+  int fd;  // O_PATH; -1: the counts
+};
+
+Node root{-1};
+Node counts{-1};
+
+Node& at(fuse_ino_t number) { return number == FUSE_ROOT_ID ? root : *reinterpret_cast<Node*>(number); }
+bool is_counts(fuse_ino_t number) { return &at(number) == &counts; }
+
+// The kernel's way to a node's file.
+std::string path_of(fuse_ino_t number) { return "/proc/self/fd/" + std::to_string(at(number).fd); }
+
+int describe(fuse_ino_t number, struct stat* attributes) {
+  if (!is_counts(number)) return fstatat(at(number).fd, "", attributes, AT_EMPTY_PATH);
+  *attributes = {};
+  attributes->st_mode = S_IFREG | 0644;
+  attributes->st_nlink = 1;
+  return 0;
+}
+
+void reply(fuse_req_t request, ssize_t result) { fuse_reply_err(request, result < 0 ? errno : 0); }
+
+void reply_entry(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  fuse_entry_param entry{};
+  if (parent == FUSE_ROOT_ID && std::strcmp(name, kCountsName) == 0) {
+    entry.ino = reinterpret_cast<fuse_ino_t>(&counts);
+  } else {
+    const int fd = openat(at(parent).fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return reply(request, -1);
+    entry.ino = reinterpret_cast<fuse_ino_t>(new Node{fd});
+  }
+  describe(entry.ino, &entry.attr);
+  if (S_ISDIR(entry.attr.st_mode)) entry.entry_timeout = kDirectorySeconds;
+  fuse_reply_entry(request, &entry);
+}
+
+void forget(fuse_req_t request, fuse_ino_t number, uint64_t) {
+  if (number != FUSE_ROOT_ID && !is_counts(number)) {
+    close(at(number).fd);
+    delete &at(number);
+  }
+  fuse_reply_none(request);
+}
+
+void getattr(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
+  struct stat attributes;
+  if (!is_counts(number)) small();
+  if (describe(number, &attributes) != 0) return reply(request, -1);
+  fuse_reply_attr(request, &attributes, 0);
+}
+
+void setattr(fuse_req_t request, fuse_ino_t number, struct stat* wanted, int which, fuse_file_info*) {
+  struct stat attributes;
+  const std::string path = path_of(number);
+  int result = 0;
+  if (!is_counts(number)) {
+    small();
+    if (which & FUSE_SET_ATTR_SIZE) result = truncate(path.c_str(), wanted->st_size);
+    if (result == 0 && which & FUSE_SET_ATTR_MODE) result = chmod(path.c_str(), wanted->st_mode);
+  }
+  if (result != 0 || describe(number, &attributes) != 0) return reply(request, -1);
+  fuse_reply_attr(request, &attributes, 0);
+}
+
+// ---------------------------------------------------------------------------------------------- names and folders ---
+
+void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) { reply_entry(request, parent, name); }
+
+void make_node(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
+  small();
+  if (mknodat(at(parent).fd, name, mode, device) != 0) return reply(request, -1);
+  reply_entry(request, parent, name);
+}
+
+void make_folder(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
+  small();
+  if (mkdirat(at(parent).fd, name, mode) != 0) return reply(request, -1);
+  reply_entry(request, parent, name);
+}
+
+void unlink_file(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  small();
+  reply(request, unlinkat(at(parent).fd, name, 0));
+}
+
+void remove_folder(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  small();
+  reply(request, unlinkat(at(parent).fd, name, AT_REMOVEDIR));
+}
+
+void rename_entry(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent, const char* new_name,
+                  unsigned flags) {
+  small();
+  reply(request, renameat2(at(parent).fd, name, at(new_parent).fd, new_name, flags));
+}
+
+void list_folder(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse_file_info*) {
+  DIR* folder = opendir(path_of(number).c_str());
+  if (!folder) return reply(request, -1);
+  std::vector<char> buffer(size);
+  size_t used = 0;
+  off_t index = 0;
+  while (const dirent* entry = readdir(folder)) {
+    if (index++ < offset) continue;
+    struct stat attributes {};
+    attributes.st_ino = entry->d_ino;
+    attributes.st_mode = static_cast<mode_t>(DTTOIF(entry->d_type));
+    const size_t needed =
+        fuse_add_direntry(request, buffer.data() + used, size - used, entry->d_name, &attributes, index);
+    if (needed > size - used) break;
+    used += needed;
+  }
+  closedir(folder);
+  fuse_reply_buf(request, buffer.data(), used);
+}
+
+void statfs(fuse_req_t request, fuse_ino_t number) {
+  struct statvfs what;
+  if (fstatvfs(at(number).fd, &what) != 0) return reply(request, -1);
+  fuse_reply_statfs(request, &what);
+}
+
+// ----------------------------------------------------------------------------------------------------------- files ---
+
+void open_file(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
+  fuse_open_out answer{};
+  answer.open_flags = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
+  if (!is_counts(number)) {
+    small();
+    const int fd = open(path_of(number).c_str(), (file->flags & ~O_NOFOLLOW) | O_CLOEXEC);
+    if (fd < 0) return reply(request, -1);
+    answer.fh = static_cast<uint64_t>(fd);
+  }
+  fuse_reply_buf(request, reinterpret_cast<const char*>(&answer), sizeof answer);
+}
+
+void release(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
+  if (!is_counts(number)) close(static_cast<int>(file->fh));
+  reply(request, 0);
+}
+
+void read_counts(fuse_req_t request, size_t size, off_t offset) {
+  const std::string text = network().json();
+  const auto begin = std::min(text.size(), static_cast<size_t>(offset));
+  fuse_reply_buf(request, text.data() + begin, std::min(size, text.size() - begin));
+}
+
+void read_file(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse_file_info* file) {
+  if (is_counts(number)) return read_counts(request, size, offset);
+  thread_local std::vector<char> buffer;
+  buffer.resize(std::max(buffer.size(), size));
+  const ssize_t got = transfer(false, [&] { return pread(static_cast<int>(file->fh), buffer.data(), size, offset); });
+  if (got < 0) return reply(request, -1);
+  fuse_reply_buf(request, buffer.data(), static_cast<size_t>(got));
+}
+
+void write_file(fuse_req_t request, fuse_ino_t number, const char* data, size_t size, off_t offset,
+                fuse_file_info* file) {
+  if (is_counts(number)) {
+    network().reset();
+    fuse_reply_write(request, size);
+    return;
+  }
+  const ssize_t done = transfer(true, [&] { return pwrite(static_cast<int>(file->fh), data, size, offset); });
+  if (done < 0) return reply(request, -1);
+  fuse_reply_write(request, static_cast<size_t>(done));
+}
+
+void sync_file(fuse_req_t request, fuse_ino_t number, int, fuse_file_info* file) {
+  if (is_counts(number)) return reply(request, 0);
+  small();
+  reply(request, fsync(static_cast<int>(file->fh)));
+}
+
+void allocate(fuse_req_t request, fuse_ino_t number, int mode, off_t offset, off_t length, fuse_file_info* file) {
+  if (is_counts(number)) return reply(request, 0);
+  small();
+  reply(request, fallocate(static_cast<int>(file->fh), mode, offset, length));
+}
+
+void ask_lock(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock) {
+  small(&Counts::locks);
+  lock->l_pid = 0;  // as locks of a descriptor want it
+  if (fcntl(static_cast<int>(file->fh), F_OFD_GETLK, lock) != 0) return reply(request, -1);
+  fuse_reply_lock(request, lock);
+}
+
+// A waiter asks again and again, so that its end (a signal) can be heard.
+void set_lock(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock, int waits) {
+  small(&Counts::locks);
+  lock->l_pid = 0;
+  int result;
+  while ((result = fcntl(static_cast<int>(file->fh), F_OFD_SETLK, lock)) != 0 && errno == EAGAIN && waits) {
+    if (fuse_req_interrupted(request)) {
+      fuse_reply_err(request, EINTR);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  reply(request, result);
+}
+
+// ------------------------------------------------------------------------------------------------------------ main ---
+
+// There is no `create`: the kernel then makes a node and opens it.
+const fuse_lowlevel_ops operations = [] {
+  fuse_lowlevel_ops ops{};
+  ops.lookup = lookup;
+  ops.forget = forget;
+  ops.getattr = getattr;
+  ops.setattr = setattr;
+  ops.mknod = make_node;
+  ops.mkdir = make_folder;
+  ops.unlink = unlink_file;
+  ops.rmdir = remove_folder;
+  ops.rename = rename_entry;
+  ops.readdir = list_folder;
+  ops.statfs = statfs;
+  ops.open = open_file;
+  ops.release = release;
+  ops.read = read_file;
+  ops.write = write_file;
+  ops.fsync = sync_file;
+  ops.fallocate = allocate;
+  ops.getlk = ask_lock;
+  ops.setlk = set_lock;
+  return ops;
+}();
+
+// Returns after SIGTERM, SIGINT or an unmount.
+int serve(const std::string& mount_point) {
+  const char* words[] = {"slowfs", "-o", "fsname=slowfs,subtype=slowfs"};
+  fuse_args arguments = FUSE_ARGS_INIT(3, const_cast<char**>(words));
+  fuse_session* session = fuse_session_new(&arguments, &operations, sizeof operations, nullptr);
+  if (!session) return 1;
+  int status = 1;
+  if (fuse_set_signal_handlers(session) == 0 && fuse_session_mount(session, mount_point.c_str()) == 0) {
+    fuse_loop_config* config = fuse_loop_cfg_create();
+    fuse_loop_cfg_set_max_threads(config, kThreads);
+    fuse_loop_cfg_set_idle_threads(config, kThreads);
+    status = fuse_session_loop_mt(session, config) < 0;
+    fuse_loop_cfg_destroy(config);
+    fuse_session_unmount(session);
+  }
+  fuse_remove_signal_handlers(session);
+  fuse_session_destroy(session);
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Mounts a folder as slow, network-like storage, until SIGTERM.");
+  std::string folder, mount_point;
+  double latency_ms = 1, bandwidth_mb = 1000;
+  app.add_option("folder", folder, "where the data is")->required()->check(CLI::ExistingDirectory);
+  app.add_option("mount", mount_point, "where it is mounted")->required()->check(CLI::ExistingDirectory);
+  app.add_option("--latency", latency_ms, "of a request, in ms")->capture_default_str()->check(CLI::NonNegativeNumber);
+  app.add_option("--bandwidth", bandwidth_mb, "of all together, in MB/s")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  root.fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (root.fd < 0) return perror(folder.c_str()), 1;
+  umask(0);                          // the kernel has applied the program's
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // whoever mounts it may be killed
+  network().latency = latency_ms * 1e-3;
+  network().bandwidth = bandwidth_mb * 1e6;
+  return serve(mount_point);
+}
