@@ -85,6 +85,8 @@ if ((${#missing[@]} == 0)) && is_current "${mpich[@]}" && is_current "${ompi[@]}
   exit 0
 fi
 
+# A worktree may borrow another checkout's environments by a link: they are that one's to make.
+[[ ! -L .venv ]] || fail ".venv is a link to $(readlink .venv), which is not current for this checkout: run $(readlink -f .venv)/../scripts/setup.sh, or remove the link"
 mkdir -p .venv
 exec 9>.venv/.lock
 flock -w 1800 9 || fail "another set-up has been running for half an hour"

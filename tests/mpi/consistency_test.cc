@@ -33,7 +33,7 @@ std::string name_of_nodes(const ::testing::TestParamInfo<int>& info) {
 // kBlocks blocks with holes between them, the same for all ranks or overlapping with the next rank's.
 class AtomicNoncontiguous : public OnNodes {
  protected:
-  static constexpr int kBlocks = 64, kBlock = 16, kStride = 40;  // in ints
+  static constexpr int kBlocks = 2000, kBlock = 16, kStride = 40;  // in ints; enough to be caught in between
   static constexpr int kAll = kBlocks * kBlock;
 
   // An atomic file whose views repeat blocks, rank's first one at `first`.
@@ -136,7 +136,7 @@ TEST_P(AtomicNoncontiguous, ChainOfOverlapsIsSerial) {
     std::vector<int> values(kAll / 2, -1);  // the half shared with the rank before, or nobody
     EXPECT_MPI_OK(MPI_File_read_at(fh, 0, values.data(), kAll / 2, MPI_INT, MPI_STATUS_IGNORE));
     const std::set<int> seen(values.begin(), values.end());
-    ASSERT_EQ(seen.size(), 1u) << "round " << round;
+    EXPECT_EQ(seen.size(), 1u) << "round " << round;
     EXPECT_TRUE(*seen.begin() == mine[0] || (rank() > 0 && *seen.begin() == mine[0] - 1)) << *seen.begin();
     MPI_Barrier(MPI_COMM_WORLD);
   }
