@@ -472,6 +472,19 @@ bool Runner::overlapping_atomic(Random& random, const Kind&) {
     say("MPI_File_set_atomicity on handle 0: true");
     call("File_set_atomicity", [&] { return MPI_File_set_atomicity(handle.file, 1); });
   }
+  if (chance(random, 2)) {  // many requests each, so that they meet
+    const View view = striped_view(random);
+    say("MPI_File_set_view on handle 0, all: " + view.text());
+    call("File_set_view", [&] {
+      return MPI_File_set_view(handle.file, view.displacement, view.etype->datatype, view.filetype->datatype, "native",
+                               MPI_INFO_NULL);
+    });
+    handle.views.assign(handle.views.size(), view);
+    handle.same_view = true;
+    handle.datarep = "native";
+    std::fill(handle.pointers.begin(), handle.pointers.end(), 0);
+    handle.shared = 0;
+  }
   Form form{true, Place::kExplicit, chance(random, 4), Mode::kBlocking, chance(random, 2)};
   if (chance(random, 4)) form.mode = Mode::kNonblocking;
   say("overlapping in atomic mode, MPI_" + form.name() + " and others");

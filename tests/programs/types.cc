@@ -207,6 +207,12 @@ View byte_view() {
   return view;
 }
 
+View striped_view(Random& random) {
+  const Type byte = byte_view().etype;
+  const std::int64_t extent = pick(random, 2, 5);
+  return view_of(pick(random, 0, 40), byte, composed(*byte, {0}, extent, "one byte of " + std::to_string(extent)));
+}
+
 std::vector<View> random_views(Random& random, int ranks, bool same, bool repeats) {
   const Type etype = random_etype(random);
   const std::int64_t displacement = chance(random, 2) ? 0 : pick(random, 0, 300);

@@ -42,6 +42,8 @@ struct View {
 
 // What a file has before any view is set.
 View byte_view();
+// One byte of a few: what goes through it takes many requests.
+View striped_view(Random& random);
 // One view for each rank, of one etype: shares of an array, slots of a tile, or any, overlapping; all the same if told.
 // `repeats`: places may come twice, for files that are only read.
 std::vector<View> random_views(Random& random, int ranks, bool same, bool repeats);
