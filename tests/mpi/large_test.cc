@@ -158,7 +158,8 @@ TEST_F(Large, CollectivesByWindows) {
     if (first) expect_count(status, kLarge);
     if (!first) EXPECT_EQ(count, kOthers);
   };
-  EXPECT_MPI_OK(MPI_File_write_at_all(fh, at, buffer.data(), first ? 5 : kOthers, first ? gibibyte_ : MPI_BYTE, &status));
+  EXPECT_MPI_OK(
+      MPI_File_write_at_all(fh, at, buffer.data(), first ? 5 : kOthers, first ? gibibyte_ : MPI_BYTE, &status));
   expect_own();
   MPI_File_close(&fh);
   // The others read the end of it, too: windows come in any order, and the first rank's buffer repeats.

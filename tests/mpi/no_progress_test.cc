@@ -99,8 +99,7 @@ TEST_F(NoProgress, SharedPointersAndAtomicModeGoOnWhileRank0Computes) {
   const std::vector<int> zeros(100, 0);
   std::vector<MPI_Request> requests;
   if (rank() == 0)
-    for (MPI_File fh : atomic)
-      MPI_File_iwrite_at(fh, 0, zeros.data(), 100, MPI_INT, &requests.emplace_back());
+    for (MPI_File fh : atomic) MPI_File_iwrite_at(fh, 0, zeros.data(), 100, MPI_INT, &requests.emplace_back());
   MPI_Barrier(MPI_COMM_WORLD);
   const auto start = steady_clock::now();
   if (rank() == 0) {
