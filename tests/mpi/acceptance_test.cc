@@ -1,6 +1,6 @@
-// The named acceptance tests of plain calls: counts, failed opens, bad views, `_c` functions, access modes. Those of atomic
-// mode and of consistency are in consistency_test.cc, of progress in no_progress_test.cc, of size in large_test.cc,
-// of requests in request_test.cc, of the shared pointer's file in pointer_file_test.cc.
+// The named acceptance tests of plain calls: counts, failed opens, bad views, `_c` functions, access modes. Those of
+// atomic mode and of consistency are in consistency_test.cc, of progress in no_progress_test.cc, of size in
+// large_test.cc, of requests in request_test.cc, of memory in out_of_memory_test.cc, of the shared pointer's file in pointer_file_test.cc.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Acceptance tests of who sees what: atomic mode (accesses happen one after the other), and without it what MPI_File_sync and
-// MPI_File_close promise, between handles, groups and a reader that knows no MPI. Each on one node and, by the hint
-// stridio_node_ranks=1, with every rank a node of its own.
+// Acceptance tests of who sees what: atomic mode (accesses happen one after the other), and without it what
+// MPI_File_sync and MPI_File_close promise, between handles, groups and a reader that knows no MPI. Each on one node
+// and, by the hint stridio_node_ranks=1, with every rank a node of its own.
 #include <fcntl.h>
 #include <unistd.h>
 

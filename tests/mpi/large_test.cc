@@ -1,6 +1,6 @@
-// Five gibibytes in one call: counts are exact and nothing wraps at 2^31 or 2^32, by an int count of a large type and by a
-// `_c` count of bytes, alone and together. Memory stays small: the buffer is 64 MiB, mapped again and again side by side;
-// most files are sparse, or /dev/null. One write goes to a disk, and is read back.
+// Five gibibytes in one call: counts are exact and nothing wraps at 2^31 or 2^32, by an int count of a large type and
+// by a `_c` count of bytes, alone and together. Memory stays small: the buffer is 64 MiB, mapped again and again side
+// by side; most files are sparse, or /dev/null. One write goes to a disk, and is read back.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
-// Rank 0 computes for eight seconds, outside MPI, and the others need nothing of it: shared file pointers and atomic mode
-// go on meanwhile, on one node and, by the hint stridio_node_ranks=1, with every rank a node of its own.
+// Rank 0 computes for eight seconds, outside MPI, and the others need nothing of it: shared file pointers and atomic
+// mode go on meanwhile, on one node and, by the hint stridio_node_ranks=1, with every rank a node of its own.
 //
-//   STRIDIO_FAULT_NOLOCK=1 (tests/shim/fault_shim.c): no file system lock can be had. On one node nothing changes; across
-//   nodes both are refused, in time, on all ranks.
+// STRIDIO_FAULT_NOLOCK=1 (tests/shim/fault_shim.c): no file system lock can be had. On one node nothing changes; across
+// nodes both are refused, in time, on all ranks.
 #include <glob.h>
 #include <unistd.h>
 

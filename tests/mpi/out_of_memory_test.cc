@@ -1,5 +1,5 @@
-// One rank has no memory left for its buffers: a collective call fails on all ranks with MPI_ERR_NO_MEM, in time, an independent
-// one on its caller, a nonblocking one at its completion; and all work again when there is memory.
+// One rank has no memory left for its buffers: a collective call fails on all ranks with MPI_ERR_NO_MEM, in time, an
+// independent one on its caller, a nonblocking one at its completion; and all work again when there is memory.
 #include <sys/resource.h>
 
 #include <cstdio>
