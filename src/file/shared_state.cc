@@ -202,9 +202,9 @@ Result<SharedState> share_state(Group& group, Storage& storage, const std::strin
   const SharedMemory memory = group.persistent();
   if (memory.length < static_cast<Bytes>(sizeof(Persistent))) {
     ASSIGN_OR_RETURN(const std::vector<std::uint64_t> marks, allgather(group, new_mark()));
-    return SharedState{
-        std::make_unique<PointerInFile>(fmt::format("{}.stridio-pointer-{:x}", path, marks.front()), group.rank() == 0),
-        std::make_unique<LockOfStorage>(storage)};
+    const std::string beside = fmt::format("{}.stridio-pointer-{:x}", path, marks.front());
+    return SharedState{std::make_unique<PointerInFile>(beside, group.rank() == 0),
+                       std::make_unique<LockOfStorage>(storage)};
   }
   auto& persistent = *reinterpret_cast<Persistent*>(memory.data);
   Status made;

@@ -1,6 +1,6 @@
-// The named acceptance tests of plain calls: counts, failed opens, bad views, `_c` functions, access modes. Those of atomic
-// mode and of consistency are in consistency_test.cc, of progress in no_progress_test.cc, of size in large_test.cc,
-// of requests in request_test.cc, of the shared pointer's file in pointer_file_test.cc.
+// The named acceptance tests of plain calls: counts, failed opens, bad views, `_c` functions, access modes. Those of
+// atomic mode and of consistency are in consistency_test.cc, of progress in no_progress_test.cc, of size in
+// large_test.cc, of requests in request_test.cc, of memory in out_of_memory_test.cc, of the shared pointer's file in pointer_file_test.cc.
 #include <unistd.h>
 
 #include <algorithm>
@@ -414,9 +414,9 @@ class LargeCount : public Acceptance {
 
 #define CALL(name, ...) \
   [](MPI_File fh, MPI_Offset at, int* data, MPI_Status* status) { return (void)at, MPI_File_##name(__VA_ARGS__); }
-#define START(name, ...)                                                              \
-  [](MPI_File fh, MPI_Offset at, int* data, MPI_Status* status) {                     \
-    MPI_Request request;                                                              \
+#define START(name, ...)                                                             \
+  [](MPI_File fh, MPI_Offset at, int* data, MPI_Status* status) {                    \
+    MPI_Request request;                                                             \
     return (void)at, wait(MPI_File_##name(__VA_ARGS__, &request), &request, status); \
   }
 #define SPLIT(name, ...)                                                         \
@@ -470,8 +470,8 @@ TEST_F(Acceptance, ExclRaceIsWonByExactlyOne) {
     const std::string name = path() + "-" + std::to_string(round);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_File fh = MPI_FILE_NULL;
-    const int code = MPI_File_open(MPI_COMM_SELF, name.c_str(), MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL,
-                                   MPI_INFO_NULL, &fh);
+    const int code =
+        MPI_File_open(MPI_COMM_SELF, name.c_str(), MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL, MPI_INFO_NULL, &fh);
     EXPECT_TRUE(code == MPI_SUCCESS || class_of(code) == MPI_ERR_FILE_EXISTS) << text_of(code);
     EXPECT_EQ(sum_over_ranks(code == MPI_SUCCESS ? 1 : 0), 1);
     if (code == MPI_SUCCESS) MPI_File_close(&fh);
@@ -567,9 +567,9 @@ TEST_F(Acceptance, SequentialAllowsTheSharedPointerOnly) {
   EXPECT_MPI_OK(MPI_File_read_shared(fh, values.data(), 1, MPI_INT, &status));
   EXPECT_EQ(ints(status), 0) << "at the end";
   MPI_File_close(&fh);
-  EXPECT_EQ(class_of(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL,
-                                   &fh)),
-            MPI_ERR_AMODE);
+  EXPECT_EQ(
+      class_of(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL, &fh)),
+      MPI_ERR_AMODE);
 }
 
 TEST_F(Acceptance, AppendStartsBothPointersAtTheEnd) {

@@ -1,6 +1,6 @@
-// Acceptance tests of who sees what: atomic mode (accesses happen one after the other), and without it what MPI_File_sync and
-// MPI_File_close promise, between handles, groups and a reader that knows no MPI. Each on one node and, by the hint
-// stridio_node_ranks=1, with every rank a node of its own.
+// Acceptance tests of who sees what: atomic mode (accesses happen one after the other), and without it what
+// MPI_File_sync and MPI_File_close promise, between handles, groups and a reader that knows no MPI. Each on one node
+// and, by the hint stridio_node_ranks=1, with every rank a node of its own.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -207,8 +207,8 @@ TEST_P(Consistency, TwoHandlesOfOneProgram) {
   expect_others(reader);
   const std::vector<int> mine = values_of(rank());
   std::vector<int> got(kInts, -1);
-  EXPECT_MPI_OK(MPI_File_write_at_all(writer, place_of(next()), values_of(next()).data(), kInts, MPI_INT,
-                                      MPI_STATUS_IGNORE));
+  EXPECT_MPI_OK(
+      MPI_File_write_at_all(writer, place_of(next()), values_of(next()).data(), kInts, MPI_INT, MPI_STATUS_IGNORE));
   EXPECT_MPI_OK(MPI_File_sync(writer));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_MPI_OK(MPI_File_sync(reader));
@@ -298,8 +298,8 @@ TEST_P(Consistency, NonblockingAndSplitWritesAreThereAfterTheirCompletionAndASyn
   const std::vector<int> mine = values_of(rank());
   MPI_Request request;
   EXPECT_MPI_OK(MPI_File_iwrite_at(fh, place_of(rank()), mine.data(), kInts / 2, MPI_INT, &request));
-  EXPECT_MPI_OK(MPI_File_write_at_all_begin(fh, place_of(rank()) + 2 * kInts, mine.data() + kInts / 2, kInts / 2,
-                                            MPI_INT));
+  EXPECT_MPI_OK(
+      MPI_File_write_at_all_begin(fh, place_of(rank()) + 2 * kInts, mine.data() + kInts / 2, kInts / 2, MPI_INT));
   EXPECT_MPI_OK(MPI_File_write_at_all_end(fh, mine.data() + kInts / 2, MPI_STATUS_IGNORE));
   EXPECT_MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
   EXPECT_MPI_OK(MPI_File_sync(fh));

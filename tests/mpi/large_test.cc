@@ -1,6 +1,6 @@
-// Five gibibytes in one call: counts are exact and nothing wraps at 2^31 or 2^32, by an int count of a large type and by a
-// `_c` count of bytes, alone and together. Memory stays small: the buffer is 64 MiB, mapped again and again side by side;
-// most files are sparse, or /dev/null. One write goes to a disk, and is read back.
+// Five gibibytes in one call: counts are exact and nothing wraps at 2^31 or 2^32, by an int count of a large type and
+// by a `_c` count of bytes, alone and together. Memory stays small: the buffer is 64 MiB, mapped again and again side
+// by side; most files are sparse, or /dev/null. One write goes to a disk, and is read back.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -158,7 +158,8 @@ TEST_F(Large, CollectivesByWindows) {
     if (first) expect_count(status, kLarge);
     if (!first) EXPECT_EQ(count, kOthers);
   };
-  EXPECT_MPI_OK(MPI_File_write_at_all(fh, at, buffer.data(), first ? 5 : kOthers, first ? gibibyte_ : MPI_BYTE, &status));
+  EXPECT_MPI_OK(
+      MPI_File_write_at_all(fh, at, buffer.data(), first ? 5 : kOthers, first ? gibibyte_ : MPI_BYTE, &status));
   expect_own();
   MPI_File_close(&fh);
   // The others read the end of it, too: windows come in any order, and the first rank's buffer repeats.

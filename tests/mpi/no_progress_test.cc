@@ -1,8 +1,8 @@
-// Rank 0 computes for eight seconds, outside MPI, and the others need nothing of it: shared file pointers and atomic mode
-// go on meanwhile, on one node and, by the hint stridio_node_ranks=1, with every rank a node of its own.
+// Rank 0 computes for eight seconds, outside MPI, and the others need nothing of it: shared file pointers and atomic
+// mode go on meanwhile, on one node and, by the hint stridio_node_ranks=1, with every rank a node of its own.
 //
-//   STRIDIO_FAULT_NOLOCK=1 (tests/shim/fault_shim.c): no file system lock can be had. On one node nothing changes; across
-//   nodes both are refused, in time, on all ranks.
+// STRIDIO_FAULT_NOLOCK=1 (tests/shim/fault_shim.c): no file system lock can be had. On one node nothing changes; across
+// nodes both are refused, in time, on all ranks.
 #include <glob.h>
 #include <unistd.h>
 
@@ -99,8 +99,7 @@ TEST_F(NoProgress, SharedPointersAndAtomicModeGoOnWhileRank0Computes) {
   const std::vector<int> zeros(100, 0);
   std::vector<MPI_Request> requests;
   if (rank() == 0)
-    for (MPI_File fh : atomic)
-      MPI_File_iwrite_at(fh, 0, zeros.data(), 100, MPI_INT, &requests.emplace_back());
+    for (MPI_File fh : atomic) MPI_File_iwrite_at(fh, 0, zeros.data(), 100, MPI_INT, &requests.emplace_back());
   MPI_Barrier(MPI_COMM_WORLD);
   const auto start = steady_clock::now();
   if (rank() == 0) {

@@ -1,5 +1,5 @@
-// One rank has no memory left for its buffers: a collective call fails on all ranks with MPI_ERR_NO_MEM, in time, an independent
-// one on its caller, a nonblocking one at its completion; and all work again when there is memory.
+// One rank has no memory left for its buffers: a collective call fails on all ranks with MPI_ERR_NO_MEM, in time, an
+// independent one on its caller, a nonblocking one at its completion; and all work again when there is memory.
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -82,8 +82,8 @@ TEST_F(OutOfMemory, ForASievingBuffer) {
 
 TEST_F(OutOfMemory, ForAnAggregatorsWindows) {
   const std::string all = std::to_string(size());
-  MPI_File fh = open_with(
-      {{"stridio_method", "two_phase"}, {"cb_buffer_size", "201326592"}, {"cb_nodes", all.c_str()}});
+  MPI_File fh =
+      open_with({{"stridio_method", "two_phase"}, {"cb_buffer_size", "201326592"}, {"cb_nodes", all.c_str()}});
   MPI_Status status;
   int read = -1, write = -1;
   {

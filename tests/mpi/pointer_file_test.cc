@@ -1,6 +1,6 @@
-// Across nodes (the hint stridio_node_ranks=1) the shared file pointer is a small file beside the data. What becomes of it
-// shows: faults of it (tests/shim/fault_shim.c) fail the call that met them, with nothing moved; one that somebody takes away
-// is missed; one that a killed program left is not taken for ours; none stays behind.
+// Across nodes (the hint stridio_node_ranks=1) the shared file pointer is a small file beside the data. What becomes of
+// it shows: faults of it (tests/shim/fault_shim.c) fail the call that met them, with nothing moved; one that somebody
+// takes away is missed; one that a killed program left is not taken for ours; none stays behind.
 //
 // STRIDIO_FAULT_PATH is the side file's name up to its ID, so that the data has no faults, and tells the data's name.
 #include <glob.h>
