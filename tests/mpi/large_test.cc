@@ -62,7 +62,7 @@ class Large : public MpiTest {
     MPI_Get_elements_x(&status, MPI_BYTE, &elements);
     EXPECT_EQ(elements, bytes);
     MPI_Get_count(&status, gibibyte_, &count);
-    EXPECT_EQ(count, bytes % kGiB == 0 ? bytes / kGiB : MPI_UNDEFINED);
+    EXPECT_EQ(count, bytes % kGiB == 0 ? static_cast<int>(bytes / kGiB) : MPI_UNDEFINED);
 #if MPI_VERSION >= 4
     MPI_Get_count_c(&status, MPI_BYTE, &elements);
     EXPECT_EQ(elements, bytes);
@@ -156,7 +156,9 @@ TEST_F(Large, CollectivesByWindows) {
     int count = -1;
     MPI_Get_count(&status, MPI_BYTE, &count);
     if (first) expect_count(status, kLarge);
-    if (!first) EXPECT_EQ(count, kOthers);
+    if (!first) {
+      EXPECT_EQ(count, kOthers);
+    }
   };
   EXPECT_MPI_OK(
       MPI_File_write_at_all(fh, at, buffer.data(), first ? 5 : kOthers, first ? gibibyte_ : MPI_BYTE, &status));
@@ -168,7 +170,9 @@ TEST_F(Large, CollectivesByWindows) {
   EXPECT_MPI_OK(MPI_File_read_at_all_c(fh, first ? 0 : kLarge - kOthers, buffer.data(), first ? kLarge : kOthers,
                                        MPI_BYTE, &status));
   expect_own();
-  if (!first) EXPECT_EQ(std::string(buffer.data() + kOthers - 1000, 5), std::string("mark\0", 5));
+  if (!first) {
+    EXPECT_EQ(std::string(buffer.data() + kOthers - 1000, 5), std::string("mark\0", 5));
+  }
   MPI_File_close(&fh);
 }
 

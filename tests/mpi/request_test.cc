@@ -57,10 +57,18 @@ class Requests : public MpiTest {
   }
 
   void expect_status(int at, const MPI_Status& status) const {
-    if (at == kWrite || at == kRead) EXPECT_EQ(ints(status), kInts) << "place " << at;
-    if (at == kReceive) EXPECT_EQ(status.MPI_SOURCE, from_);
-    if (at == kReceive) EXPECT_EQ(status.MPI_TAG, 1);
-    if (at == kNull || at == kInactive) EXPECT_EQ(status.MPI_SOURCE, MPI_ANY_SOURCE);
+    if (at == kWrite || at == kRead) {
+      EXPECT_EQ(ints(status), kInts) << "place " << at;
+    }
+    if (at == kReceive) {
+      EXPECT_EQ(status.MPI_SOURCE, from_);
+    }
+    if (at == kReceive) {
+      EXPECT_EQ(status.MPI_TAG, 1);
+    }
+    if (at == kNull || at == kInactive) {
+      EXPECT_EQ(status.MPI_SOURCE, MPI_ANY_SOURCE);
+    }
   }
 
   // All of them are complete.
@@ -105,7 +113,9 @@ class Requests : public MpiTest {
       const bool fails = i == kFails || i == kFailsToo;
       const int code = statuses[static_cast<std::size_t>(i)].MPI_ERROR;
       EXPECT_EQ(class_of(code), fails ? MPI_ERR_NO_SPACE : MPI_SUCCESS) << "place " << i << ": " << text_of(code);
-      if (fails) EXPECT_NE(text_of(code).find("/dev/full"), std::string::npos) << text_of(code);
+      if (fails) {
+        EXPECT_NE(text_of(code).find("/dev/full"), std::string::npos) << text_of(code);
+      }
     }
     EXPECT_EQ(ints(statuses[kWorks]), kInts);
   }
