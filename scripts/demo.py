@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "bench"))
+from launch import end, environment  # noqa: E402
 EXAMPLES = ROOT / "examples"
 PROGRAMS = ROOT / "build/demo/bin"
 STRIDIO = ROOT / "build/release/bin/stridio"
@@ -33,7 +35,6 @@ COUNTER = PROGRAMS / "libcount_requests.so"
 RANKS = 4
 OTHER_RANKS = 3  # read what RANKS wrote
 STEP_SECONDS = 120  # the longest that any command may take
-GRACE_SECONDS = 5  # from the request to end to the kill
 SIDES = ("stock", "stridio")
 
 
@@ -183,50 +184,6 @@ def run(command, cwd=None, **variables):
             f"exit status {process.returncode}:\n  {shlex.join(command)}\n{output}{errors}".rstrip()
         )
     return output
-
-
-def environment():
-    """Ours without preloads, with what Open MPI wants from root and for more ranks than cores."""
-    variables = dict(os.environ)
-    for preload in ("LD_PRELOAD", "STRIDIO_PRELOAD_EXTRA"):
-        variables.pop(preload, None)
-    return variables | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",  # 4.1
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # 5
-    }
-
-
-def end(process):
-    """Lets the launcher end its ranks, then kills what is left: they may run in other groups."""
-    with contextlib.ExitStack() as stack:
-        handles = []
-        for pid in descendants(process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                handles.append(os.pidfd_open(pid))
-                stack.callback(os.close, handles[-1])
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
-        process.kill()
-        for handle in handles:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-        process.communicate()
-
-
-def descendants(pid):
-    children = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    found = list(children.get(pid, []))
-    for child in found:
-        found += children.get(child, [])
-    return found
 
 
 # --------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ Kernels kernels_for(Bytes length) {
 
 class Mover {
  public:
-  explicit Mover(const Joint& joint) : joint_(joint), kernels_(kernels_for(joint.length)) {}
+  explicit Mover(Joint& joint) : joint_(joint), kernels_(kernels_for(joint.length)) {}
 
   void run(std::byte* to, const std::byte* from) {
     if (joint_.depth == 0) {
@@ -224,7 +224,7 @@ class Mover {
     }
   }
 
-  Joint joint_;
+  Joint& joint_;
   const Kernels kernels_;
   std::int64_t tile_ = 0;
 };

@@ -1,7 +1,7 @@
 // Costs, in seconds, of a request of b bytes in f file and m memory ranges spanning s bytes of the file:
 //   list   f requests + b storage bytes (+ b copied bytes in m ranges where memory is staged)
 //   direct list with f = 1
-//   sieve  s / window requests + s storage bytes + b copied bytes in f + m ranges;
+//   sieve  s / window requests + s storage bytes + b copied bytes in max(f, m) pieces;
 //          a write does the storage part twice, and once more for locks
 #include "plan/access_plan.h"
 
@@ -51,7 +51,7 @@ Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const
   const auto span = static_cast<double>(shape.bounds.length);
   const double windows = std::max(1.0, span / static_cast<double>(window));
   double seconds = transfers(windows, span, profile) +
-                   copying(shape, profile, shape.file_ranges + shape.memory_ranges);
+                   copying(shape, profile, std::max(shape.file_ranges, shape.memory_ranges));
   if (writes) seconds += transfers(windows, span, profile);
   if (writes && rules.lock_writes) seconds += windows * profile.lock_seconds;
   return {Method::kSieve, true, seconds,

@@ -1,7 +1,7 @@
 // Costs, with b all ranks' bytes, f and m their file and memory ranges, c the workers (ranks, at most the cores):
 //   independent  the ranks' own plans, c at a time
-//   two_phase    agreements (entry, patterns, one a round) + (b copied bytes in f + m ranges, and finding the union of f
-//                ranges) / c + b storage bytes in windows / aggregators; messages copy twice more.
+//   two_phase    agreements (entry, patterns, one a round) + (b copied bytes in max(f, m) pieces, and finding the union of
+//                patterns by their structure) / c + b storage bytes in windows / aggregators; messages copy twice more.
 // File domains hold equal bytes: the ranks' quantiles, sorted, are a step function of bytes over the file.
 #include "plan/collective_plan.h"
 
@@ -19,7 +19,8 @@ struct Totals {
   Offset lower = std::numeric_limits<Offset>::max();
   Offset upper = 0;
   std::int64_t file_ranges = 0;
-  std::int64_t memory_ranges = 0;
+  std::int64_t pieces = 0;
+  Bytes structure = 0;
   double independent_seconds = 0;
   bool ascending = true;
   int cores = 1;
@@ -34,7 +35,8 @@ Totals sum(std::span<const RankShape> ranks) {
     totals.lower = std::min(totals.lower, rank.lower);
     totals.upper = std::max(totals.upper, rank.upper);
     totals.file_ranges += rank.file_ranges;
-    totals.memory_ranges += rank.memory_ranges;
+    totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
+    totals.structure += rank.structure;
     totals.independent_seconds += rank.independent_seconds;
     totals.ascending = totals.ascending && rank.ascending;
   }
@@ -108,10 +110,11 @@ double two_phase_seconds(const Totals& totals, const Topology& topology, const P
                                           static_cast<double>(totals.cores * topology.nodes));
   const double rounds = std::max(1.0, bytes / (static_cast<double>(window) * aggregators));
   const double copies = topology.nodes == 1 ? 1 : 3;
-  const double ranges = 3.0 * static_cast<double>(totals.file_ranges) + static_cast<double>(totals.memory_ranges);
-  return (3 + rounds) * profile.agreement_seconds +
-         (copies * bytes * profile.copy_byte_seconds + ranges * profile.copy_range_seconds) / workers +
-         rounds * profile.request_seconds + bytes * profile.storage_byte_seconds / aggregators;
+  const double copying = copies * (bytes * profile.copy_byte_seconds +
+                                   static_cast<double>(totals.pieces) * profile.copy_range_seconds);
+  const double uniting = static_cast<double>(totals.structure) * profile.structure_byte_seconds;
+  return (3 + rounds) * profile.agreement_seconds + (copying + uniting) / workers + rounds * profile.request_seconds +
+         bytes * profile.storage_byte_seconds / aggregators;
 }
 
 CollectiveCandidate propose_two_phase(const Totals& totals, const Topology& topology,
@@ -153,6 +156,7 @@ RankShape rank_shape(const Pattern& file, const Pattern& memory, double independ
                   .upper = file.upper(),
                   .file_ranges = file.contiguous() ? 1 : file.runs(),
                   .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
+                  .structure = file.footprint(),
                   .independent_seconds = independent_seconds,
                   .cores = cores,
                   .ascending = file.ascending()};

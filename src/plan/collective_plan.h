@@ -26,6 +26,7 @@ struct RankShape {
   Offset upper = 0;
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
+  Bytes structure = 0;             // of its file pattern in memory: what an aggregator has to know
   double independent_seconds = 0;  // its own plan's cost
   std::int32_t cores = 1;          // that the rank's node has
   bool ascending = true;

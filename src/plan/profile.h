@@ -10,7 +10,8 @@ struct Profile {
   double request_seconds = 1.2e-6;     // one read or write request, besides its bytes
   double storage_byte_seconds = 2e-10; // one byte of a long request (5 GB/s)
   double copy_byte_seconds = 1.2e-10;  // one byte moved between buffers (8 GB/s)
-  double copy_range_seconds = 3e-9;    // one more range in a copy
+  double copy_range_seconds = 1e-9;    // one more piece in a copy
+  double structure_byte_seconds = 5e-9; // one byte of a pattern's structure: sent, read and united with the others'
   double lock_seconds = 1.5e-6;        // taking and dropping a free range lock
   double agreement_seconds = 4e-5;     // one agreement of a group on one node, oversubscribed
   Bytes staging = Bytes{1} << 20;      // a staging buffer that stays in the caches

@@ -1,5 +1,6 @@
-// Rank 0 computes for eight seconds, outside MPI, and the others need nothing of it: shared file pointers and atomic
-// mode go on meanwhile, on one node and, by the hint stridio_node_ranks=1, with every rank a node of its own.
+// Rank 0 computes for eight seconds (STRIDIO_ASLEEP), outside MPI, and the others need nothing of it: shared file pointers and
+// atomic mode go on meanwhile, and end within STRIDIO_PATIENCE seconds, on one node and, by the hint stridio_node_ranks=1, with
+// every rank a node of its own.
 //
 // STRIDIO_FAULT_NOLOCK=1 (tests/shim/fault_shim.c): no file system lock can be had. On one node nothing changes; across
 // nodes both are refused, in time, on all ranks.
@@ -19,7 +20,12 @@ using std::chrono::duration;
 using std::chrono::steady_clock;
 
 constexpr int kEach = 50;
-constexpr double kAsleep = 8, kPatience = 3;  // seconds; a crowded machine has its part in the second
+double setting(const char* name, double otherwise) {
+  const char* given = std::getenv(name);
+  return given == nullptr ? otherwise : std::atof(given);
+}
+const double kAsleep = setting("STRIDIO_ASLEEP", 8);
+const double kPatience = setting("STRIDIO_PATIENCE", 3);  // a crowded machine has its part in it
 
 class NoProgress : public MpiTest {
  protected:
