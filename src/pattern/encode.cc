@@ -185,9 +185,13 @@ struct PatternCodec {
     }
     const auto child = read_node(in, depth + 1);
     if (!child || !fits(copies * child->size())) return std::nullopt;
+    const __int128 lower = child->lower(), upper = child->upper();
     for (std::size_t i = 0; i < displacements.size(); ++i) {
-      const std::int64_t count = irregular ? counts[i] : 1;
-      if (!fits(count, stride, child->shifted(displacements[i]))) return std::nullopt;
+      const __int128 reach = irregular ? __int128{counts[i]} * stride : 0;
+      const __int128 last = displacements[i] + reach;
+      if (!fits(reach) || !fits(displacements[i] + lower) || !fits(displacements[i] + upper) || !fits(last + lower) ||
+          !fits(last + upper))
+        return std::nullopt;
     }
     return Pattern::indexed(std::move(displacements), std::move(counts), stride, *child);
   }

@@ -70,17 +70,19 @@ void bound_indexed(Node& node) {
   bound(node, child, lowest, highest, node.displacements.front(), previous);
 }
 
-// Joins blocks of a dense child that touch, unless they are all equal and this does not save most: a table of equal blocks
-// is walked faster than one of lengths. The runs that they are.
-std::int64_t join_dense_blocks(std::vector<Offset>& displacements, std::vector<std::int64_t>& counts,
-                               Bytes child_size) {
-  std::size_t runs = 1;
-  bool equal = true;
+// Runs that the blocks of a dense child are, by touching each other. An empty `counts` means one copy each.
+std::int64_t count_runs(const std::vector<Offset>& displacements, const std::vector<std::int64_t>& counts,
+                        Bytes child_size) {
+  std::int64_t runs = 1;
   for (std::size_t i = 1; i < displacements.size(); ++i) {
-    runs += displacements[i - 1] + counts[i - 1] * child_size == displacements[i] ? 0 : 1;
-    equal = equal && counts[i] == counts[0];
+    const std::int64_t copies = counts.empty() ? 1 : counts[i - 1];
+    runs += displacements[i - 1] + copies * child_size == displacements[i] ? 0 : 1;
   }
-  if (equal && 4 * runs > displacements.size()) return static_cast<std::int64_t>(runs);
+  return runs;
+}
+
+void join_dense_blocks(std::vector<Offset>& displacements, std::vector<std::int64_t>& counts,
+                       Bytes child_size) {
   std::size_t kept = 0;
   for (std::size_t i = 1; i < displacements.size(); ++i) {
     if (displacements[kept] + counts[kept] * child_size == displacements[i]) {
@@ -93,7 +95,6 @@ std::int64_t join_dense_blocks(std::vector<Offset>& displacements, std::vector<s
   }
   displacements.resize(kept + 1);
   counts.resize(kept + 1);
-  return static_cast<std::int64_t>(runs);
 }
 
 void drop_empty_blocks(std::vector<Offset>& displacements, std::vector<std::int64_t>& counts) {
@@ -138,21 +139,26 @@ Pattern Pattern::strided(std::int64_t count, Bytes stride, const Pattern& child)
 
 Pattern Pattern::indexed(std::vector<Offset> displacements, std::vector<std::int64_t> counts,
                          Bytes child_stride, const Pattern& child) {
-  if (counts.empty()) counts.assign(displacements.size(), 1);
-  assert(counts.size() == displacements.size());
-  drop_empty_blocks(displacements, counts);
+  assert(counts.empty() || counts.size() == displacements.size());
+  const auto equal = [&] {
+    return std::all_of(counts.begin(), counts.end(), [&](std::int64_t n) { return n == counts.front(); });
+  };
+  if (!counts.empty()) drop_empty_blocks(displacements, counts);
   if (displacements.empty() || child.empty()) return {};
-  const bool dense = child.node_->kind == Kind::kRun &&
-                     (child_stride == child.size() ||
-                      std::all_of(counts.begin(), counts.end(), [](auto n) { return n == 1; }));
-  const std::int64_t runs = dense ? join_dense_blocks(displacements, counts, child.size()) : 0;
+  const bool single = counts.empty() || (counts.front() == 1 && equal());
+  const bool dense = child.node_->kind == Kind::kRun && (single || child_stride == child.size());
+  const std::int64_t runs = dense ? count_runs(displacements, counts, child.size()) : 0;
+  // Equal blocks are walked faster by a table than by lengths: they are joined where that saves most of them.
+  if (dense && (4 * runs <= static_cast<std::int64_t>(displacements.size()) || !equal())) {
+    if (counts.empty()) counts.assign(displacements.size(), 1);
+    join_dense_blocks(displacements, counts, child.size());
+  }
 
   auto node = std::make_shared<Node>();
   node->child = child.node_;
   node->stride = dense ? child.size() : child_stride;
-  const auto is_first = [&](std::int64_t n) { return n == counts.front(); };
-  if (std::all_of(counts.begin(), counts.end(), is_first)) {
-    node->child = make_strided(counts.front(), node->stride, child.node_);
+  if (counts.empty() || equal()) {
+    node->child = counts.empty() ? child.node_ : make_strided(counts.front(), node->stride, child.node_);
     node->stride = 0;
     if (displacements.size() == 1) return {child.offset_ + displacements.front(), node->child};
     if (const auto step = even_spacing(displacements))
