@@ -2,10 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -61,6 +63,7 @@ void log_error(int error_class, const std::string& text) {
 
 [[noreturn]] void abort_program(int code, const std::string& text) {
   warn("the file's error handler ends the program: " + text);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // launchers drop what an aborting rank has just said
   PMPI_Abort(MPI_COMM_WORLD, code);
   std::abort();
 }

@@ -319,21 +319,22 @@ void UnionReader::sink() {
 }
 
 // Where the sources that have ranges in the next `stride` bytes all recur with that stride, what they have there recurs
-// until one ends or another source begins. False where that is less than two periods.
+// until another source begins or one comes to the last range of its block: what follows that may begin within a stride
+// of it. False where that is less than two periods.
 bool UnionReader::start_periods() {
   const Block& lead = heap_.front()->block;
-  if (lead.count < 2 || lead.table) return false;
+  if (lead.count < 3 || lead.table) return false;
   const Offset begin = heap_.front()->next;
   stride_ = lead.stride;
-  periods_ = lead.count;
+  periods_ = lead.count - 1;
   period_.clear();
   for (const Source* source : heap_) {
     const Block& block = source->block;
     if (source->next - begin >= stride_) {
       periods_ = std::min(periods_, (source->next - begin) / stride_);
     } else {
-      if (block.count < 2 || block.table || block.stride != stride_) return false;
-      periods_ = std::min(periods_, block.count);
+      if (block.count < 3 || block.table || block.stride != stride_) return false;
+      periods_ = std::min(periods_, block.count - 1);
       period_.push_back(block.first());
     }
     if (periods_ < 2) return false;
@@ -342,9 +343,8 @@ bool UnionReader::start_periods() {
     if (source->next - begin >= stride_) continue;
     source->block.offset += periods_ * stride_;
     source->block.count -= periods_;
-    moved(*source);
+    source->next = source->block.offset;
   }
-  std::erase_if(heap_, [](const Source* source) { return source->next == std::numeric_limits<Offset>::max(); });
   std::make_heap(heap_.begin(), heap_.end(), [](const Source* a, const Source* b) { return a->next > b->next; });
 
   std::sort(period_.begin(), period_.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });

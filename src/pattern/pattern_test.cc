@@ -220,12 +220,23 @@ TEST_F(PatternTest, CopiesBetweenAnyTwo) {
   });
 }
 
+// Tiles of ranges `stride` apart; a tile may begin anywhere behind the last range of the one before.
+Pattern random_tiles(Random& random, Bytes stride) {
+  const Pattern range = Pattern::run(0, pick(random, 1, std::min<Bytes>(stride, 4)));
+  const Pattern tile = Pattern::strided(pick(random, 1, 8), stride, range);
+  const Bytes step = tile.upper() + pick(random, 0, 2 * stride);
+  return Pattern::strided(pick(random, 1, 6), step, tile).shifted(pick(random, 0, 100));
+}
+
 TEST_F(PatternTest, UnitesExactly) {
   each(10000, [](Random& random) {
     std::vector<Pattern> patterns(static_cast<std::size_t>(pick(random, 1, 6)));
     std::set<Offset> bytes;
+    const bool interleaved = pick(random, 0, 1) == 0;  // with one stride
+    const Bytes stride = pick(random, 2, 12);
     for (Pattern& pattern : patterns) {
-      pattern = testing::random_ascending(random, testing::kShapes[pick(random, 0, 5)], 500);
+      pattern = interleaved ? random_tiles(random, stride)
+                            : testing::random_ascending(random, testing::kShapes[pick(random, 0, 5)], 500);
       for (const Offset offset : testing::flatten(pattern)) bytes.insert(offset);
     }
     std::vector<Offset> united;
