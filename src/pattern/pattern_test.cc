@@ -220,6 +220,36 @@ TEST_F(PatternTest, CopiesBetweenAnyTwo) {
   });
 }
 
+// A nest of `size` = 2^a 3^b bytes: levels of random counts, padded.
+Pattern random_nest(Random& random, Bytes size) {
+  Bytes length = 1;
+  while (length < size && pick(random, 0, 2) > 0) length *= size / length % 2 == 0 ? 2 : 3;
+  Pattern nest = Pattern::run(0, length);
+  while (nest.size() < size) {
+    const Bytes left = size / nest.size();
+    std::int64_t count = left % 3 == 0 && (left % 2 != 0 || pick(random, 0, 1) == 0) ? 3 : 2;
+    if (pick(random, 0, 2) == 0 && left % (count * 2) == 0) count *= 2;
+    nest = Pattern::strided(count, nest.upper() + pick(random, 0, 3), nest);
+  }
+  return nest;
+}
+
+TEST_F(PatternTest, CopiesBetweenNests) {
+  each(5000, [](Random& random) {
+    Bytes size = 1;
+    for (std::int64_t factors = pick(random, 0, 8); factors > 0; --factors) size *= pick(random, 2, 3);
+    const Pattern from = random_nest(random, size), to = random_nest(random, size);
+    std::vector<std::byte> source(static_cast<std::size_t>(from.upper())), target(static_cast<std::size_t>(to.upper()));
+    for (auto& byte : source) byte = static_cast<std::byte>(random());
+    auto expected = target;
+    const auto a = testing::flatten(from), b = testing::flatten(to);
+    for (std::size_t i = 0; i < a.size(); ++i) expected[b[i]] = source[a[i]];
+    Side left{target.data(), Cursor(to)}, right{source.data(), Cursor(from)};
+    copy(left, right, size);
+    ASSERT_EQ(target, expected);
+  });
+}
+
 // Tiles of ranges `stride` apart; a tile may begin anywhere behind the last range of the one before.
 Pattern random_tiles(Random& random, Bytes stride) {
   const Pattern range = Pattern::run(0, pick(random, 1, std::min<Bytes>(stride, 4)));
