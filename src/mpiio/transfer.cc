@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/guarded.h"
 #include "mpiio/convert.h"
 #include "mpiio/request.h"
 
@@ -66,7 +67,7 @@ Result<Prepared> prepare_checked(const OpenFile& open, Form form, MPI_Offset off
 }  // namespace
 
 Result<Prepared> prepare(const OpenFile& open, Form form, MPI_Offset offset, const UserBuffer& buffer) {
-  auto prepared = prepare_checked(open, form, offset, buffer);
+  auto prepared = guarded([&] { return prepare_checked(open, form, offset, buffer); });
   if (prepared || !form.collective) return prepared;
   Prepared nothing;
   nothing.access.direction = form.direction;

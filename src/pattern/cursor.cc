@@ -273,6 +273,10 @@ std::optional<Extent> RunReader::next() {
   return run;
 }
 
+namespace {
+constexpr auto kLater = [](const auto* a, const auto* b) { return a->next > b->next; };
+}
+
 UnionReader::UnionReader(std::span<const Pattern> patterns) {
   sources_.reserve(patterns.size());
   for (const Pattern& pattern : patterns) {
@@ -283,7 +287,7 @@ UnionReader::UnionReader(std::span<const Pattern> patterns) {
     source.next = source.block.first().offset;
     heap_.push_back(&source);
   }
-  std::make_heap(heap_.begin(), heap_.end(), [](const Source* a, const Source* b) { return a->next > b->next; });
+  std::make_heap(heap_.begin(), heap_.end(), kLater);
 }
 
 // After ranges of its block were passed.
@@ -345,7 +349,7 @@ bool UnionReader::start_periods() {
     source->block.count -= periods_;
     source->next = source->block.offset;
   }
-  std::make_heap(heap_.begin(), heap_.end(), [](const Source* a, const Source* b) { return a->next > b->next; });
+  std::make_heap(heap_.begin(), heap_.end(), kLater);
 
   std::sort(period_.begin(), period_.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
   std::size_t last = 0;
