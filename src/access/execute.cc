@@ -1,10 +1,12 @@
 // list: walks file and memory in step and hands batches of at most kBatch ranges to the storage; with staging, the
-// batch's memory goes through a buffer of one window. sieve: windows from the next needed byte to the last needed
-// one within reach, so that large holes between windows are never touched; a window that the request covers
-// wholly is written without reading it first.
+// batch's memory goes through a buffer of one window. sieve: clusters from a needed byte to a needed one with no hole in
+// them that is larger than the plan says, at most one window long; as many clusters as fill the window's buffer are one
+// batch to the storage. Clusters without holes are written without reading them first, and moved straight from or to the
+// user's memory where the plan stages nothing.
 #include "access/execute.h"
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/guarded.h"
@@ -80,14 +82,13 @@ void fill_direct(Batch& batch, Cursor& file, Cursor& memory, std::byte* base) {
   if (!in.empty()) memory.seek(memory.position() - in.length);
 }
 
-void fill_staged(Batch& batch, Cursor& file, std::vector<std::byte>& buffer) {
+void fill_staged(Batch& batch, Cursor& file, std::byte* buffer, Bytes room) {
   batch.clear();
-  const auto room = static_cast<Bytes>(buffer.size());
   while (!batch.full() && batch.bytes < room && !file.done()) {
     const Extent range = file.next_range(room - batch.bytes);
     batch.add(range.offset, range.length);
   }
-  batch.add(buffer.data(), batch.bytes);
+  batch.add(buffer, batch.bytes);
 }
 
 Result<Transferred> run_list(const AccessPlan& plan, Storage& storage, Direction direction,
@@ -96,16 +97,16 @@ Result<Transferred> run_list(const AccessPlan& plan, Storage& storage, Direction
   Batch batch;
   Cursor at(file);
   Side user{memory.base, Cursor(memory.pattern)};
-  std::vector<std::byte> buffer(
-      plan.staged ? static_cast<std::size_t>(std::min(plan.window, file.size())) : 0);
+  const Bytes room = plan.staged ? std::min(plan.window, file.size()) : 0;
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room));
   const auto stage = [&](Bytes bytes) {
     const Stopwatch watch(times.copy);
-    Side staged{buffer.data(), Cursor(Pattern::run(0, bytes))};
+    Side staged{buffer.get(), Cursor(Pattern::run(0, bytes))};
     direction == Direction::kRead ? copy(user, staged, bytes) : copy(staged, user, bytes);
   };
   while (!at.done()) {
     if (plan.staged) {
-      fill_staged(batch, at, buffer);
+      fill_staged(batch, at, buffer.get(), room);
       if (direction == Direction::kWrite) stage(batch.bytes);
     } else {
       fill_direct(batch, at, user.cursor, memory.base);
@@ -120,82 +121,253 @@ Result<Transferred> run_list(const AccessPlan& plan, Storage& storage, Direction
   return done;
 }
 
-// One window of a sieving access.
-struct Window {
-  Extent range;        // of the file, from a needed byte to one past a needed byte
+// What a sieving access moves as one extent of the file.
+struct Cluster {
+  Extent range;        // from a needed byte to one past a needed byte
   Bytes position = 0;  // in the data, of its first byte
   Bytes needed = 0;    // bytes of the request in it
+
+  bool whole() const { return needed == range.length; }
 };
 
-Window window_at(const Pattern& file, Bytes position, Bytes length) {
-  const Offset begin = Cursor(file, position).next_range(1).offset;
-  const Bytes end_position = file.bytes_below(begin + length);
-  const Offset end = Cursor(file, end_position - 1).next_range(1).end();
-  return {{begin, end - begin}, position, end_position - position};
-}
+// The clusters of an ascending pattern in order; O(1) for each nest of loops with small holes only.
+class ClusterReader {
+ public:
+  ClusterReader(const Pattern& file, Bytes largest_gap, Bytes longest)
+      : file_(file), cursor_(file), gap_(largest_gap), longest_(longest) {}
 
-Result<Transferred> sieve_read(const AccessPlan& plan, Storage& storage, const Pattern& file,
-                               const Memory& memory, Times& times) {
-  Transferred done;
-  Side user{memory.base, Cursor(memory.pattern)};
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(plan.window, file.bounds().length)));
-  while (done.bytes < file.size()) {
-    const Window window = window_at(file, done.bytes, plan.window);
+  // Nothing needed at the end.
+  Cluster next() {
+    Cluster cluster{.range = {}, .position = cursor_.position()};
+    Offset end = 0, limit = 0;
+    while (!cursor_.done()) {
+      Nest nest = cursor_.peek();
+      const Offset start = nest.offset + (nest.depth > 0 ? nest.outer().place(0) : 0);
+      if (cluster.needed == 0) {
+        cluster.range.offset = start;
+        limit = start + longest_;
+      } else if (start - end > gap_ || start >= limit) {
+        break;
+      }
+      const Offset nest_end = take_dense(nest, limit);
+      if (nest_end > limit) {
+        const Bytes inside = file_.bytes_below(limit) - cursor_.position();
+        cursor_.skip(inside);
+        cluster.needed += inside;
+        end = Cursor(file_, cursor_.position() - 1).next_range(1).end();
+        break;
+      }
+      end = nest_end;
+      cluster.needed += nest.size;
+      cursor_.skip(nest.size);
+    }
+    cluster.range.length = end - cluster.range.offset;
+    return cluster;
+  }
+
+ private:
+  // Shortens the nest to its first part that has only small holes, and looks no further than `limit`; returns its end.
+  Offset take_dense(Nest& nest, Offset limit) const {
+    for (;;) {
+      if (nest.depth == 0) return nest.offset + nest.length;
+      bool dense = true;
+      Bytes extent = nest.length;
+      for (int i = 0; i + 1 < nest.depth; ++i) {
+        const Nest::Level& level = nest.levels[static_cast<std::size_t>(i)];
+        dense = dense && level.stride - extent <= gap_;
+        extent += level.place(level.count - 1);
+      }
+      const Nest::Level& outer = nest.outer();
+      std::int64_t copies = outer.count;
+      if (!dense || (!outer.table && outer.stride - extent > gap_)) copies = 1;
+      if (outer.table && copies > 1) {
+        copies = 1;
+        while (copies < outer.count && outer.table[copies] - outer.table[copies - 1] - extent <= gap_ &&
+               nest.offset + outer.table[copies] < limit)
+          ++copies;
+      }
+      if (copies > 1) {
+        const Offset end = nest.offset + outer.place(copies - 1) + extent;
+        nest.shorten(copies * outer.inside);
+        return end;
+      }
+      nest = nest.first();
+      if (dense) return nest.offset + extent;
+    }
+  }
+
+  const Pattern file_;
+  Cursor cursor_;
+  const Bytes gap_, longest_;
+};
+
+class Sieve {
+ public:
+  Sieve(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file, const Memory& memory,
+        Times& times)
+      : plan_(plan), storage_(storage), reads_(direction == Direction::kRead), file_(file),
+        user_{memory.base, Cursor(memory.pattern)}, times_(times),
+        reader_(file, plan.largest_gap, plan.window),
+        room_(std::min(plan.window, file.bounds().length)),
+        buffer_(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room_))) {}
+
+  Result<Transferred> run() {
+    for (ahead_ = reader_.next(); ahead_.needed > 0 && !done_.eof;) {
+      fill();
+      RETURN_IF_ERROR(reads_ ? read() : write());
+    }
+    return done_;
+  }
+
+ private:
+  struct Item {
+    Cluster cluster;
+    std::byte* data = nullptr;  // in the buffer; null: straight from or to the user's memory
+  };
+
+  // The next clusters, as many as the buffer takes.
+  void fill() {
+    items_.clear();
+    batch_.clear();
+    Bytes used = 0;
+    while (ahead_.needed > 0 && !batch_.full()) {
+      const bool direct = ahead_.whole() && !plan_.staged;
+      if (!direct && used + ahead_.range.length > room_) break;
+      items_.push_back({ahead_, direct ? nullptr : buffer_.get() + used});
+      batch_.extents.push_back(ahead_.range);
+      if (direct) {
+        add_user_memory(ahead_);
+      } else {
+        batch_.add(items_.back().data, ahead_.range.length);
+        used += ahead_.range.length;
+      }
+      ahead_ = reader_.next();
+    }
+  }
+
+  void seek_user(Bytes position) {
+    if (user_.cursor.position() != position) user_.cursor.seek(position);
+  }
+
+  void add_user_memory(const Cluster& cluster) {
+    seek_user(cluster.position);
+    for (Bytes left = cluster.needed; left > 0;) {
+      const Extent piece = user_.cursor.next_range(left);
+      batch_.add(user_.base + piece.offset, piece.length);
+      left -= piece.length;
+    }
+  }
+
+  // The first `bytes` bytes of the request in a cluster, between buffer and user; those of clusters without holes that
+  // follow one another are one run in both, and wait for each other in `run_`.
+  void move(const Item& item, Bytes bytes) {
+    if (!item.data) return;
+    if (!item.cluster.whole()) {
+      move_run();
+      Side sieve{item.data, Cursor(file_.shifted(-item.cluster.range.offset), item.cluster.position)};
+      move(sieve, item.cluster.position, bytes);
+      return;
+    }
+    if (run_.length > 0 && (run_data_ + run_.length != item.data || run_.end() != item.cluster.position)) move_run();
+    if (run_.length == 0) {
+      run_ = {item.cluster.position, 0};
+      run_data_ = item.data;
+    }
+    run_.length += bytes;
+  }
+  void move_run() {
+    if (run_.length == 0) return;
+    Side run{run_data_, Cursor(Pattern::run(0, run_.length))};
+    move(run, run_.offset, run_.length);
+    run_ = {};
+  }
+  void move(Side& buffer, Bytes position, Bytes bytes) {
+    seek_user(position);
+    reads_ ? copy(user_, buffer, bytes) : copy(buffer, user_, bytes);
+  }
+
+  Status read() {
     Transferred got;
     {
-      const Stopwatch watch(times.storage);
-      ASSIGN_OR_RETURN(got, storage.read(window.range, buffer.data()));
+      const Stopwatch watch(times_.storage);
+      ASSIGN_OR_RETURN(got, storage_.readv(batch_.extents, batch_.spans));
     }
-    const Bytes arrived = file.bytes_below(window.range.offset + got.bytes) - window.position;
-    const Stopwatch watch(times.copy);
-    Side sieve{buffer.data(), Cursor(file.shifted(-window.range.offset), window.position)};
-    copy(user, sieve, arrived);
-    done.bytes += arrived;
-    done.requests += got.requests;
-    if (arrived < window.needed) {
-      done.eof = true;
-      break;
+    const Stopwatch watch(times_.copy);
+    done_.requests += got.requests;
+    Bytes left = got.bytes;
+    for (const Item& item : items_) {
+      const Cluster& cluster = item.cluster;
+      const Bytes present = std::min(left, cluster.range.length);
+      const Bytes arrived = present == cluster.range.length
+                                ? cluster.needed
+                                : file_.bytes_below(cluster.range.offset + present) - cluster.position;
+      move(item, arrived);
+      left -= present;
+      done_.bytes += arrived;
+      done_.eof = arrived < cluster.needed;
+      if (done_.eof) break;
     }
+    move_run();
+    return {};
   }
-  return done;
-}
 
-// Fills the buffer with what the file holds; zeros past its end, as a hole there would read.
-Status read_old(Storage& storage, const Window& window, std::vector<std::byte>& buffer,
-                Transferred& done) {
-  ASSIGN_OR_RETURN(const Transferred got, storage.read(window.range, buffer.data()));
-  std::memset(buffer.data() + got.bytes, 0, static_cast<std::size_t>(window.range.length - got.bytes));
-  done.requests += got.requests;
-  return {};
-}
-
-Result<Transferred> sieve_write(const AccessPlan& plan, Storage& storage, const Pattern& file,
-                                const Memory& memory, Times& times) {
-  Transferred done;
-  Side user{memory.base, Cursor(memory.pattern)};
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(plan.window, file.bounds().length)));
-  while (done.bytes < file.size()) {
-    const Window window = window_at(file, done.bytes, plan.window);
+  Status write() {
     std::unique_ptr<RangeLock> lock;
-    if (plan.locked) {
-      ASSIGN_OR_RETURN(lock, storage.lock(window.range, LockMode::kExclusive));
+    if (plan_.locked) {
+      ASSIGN_OR_RETURN(lock, storage_.lock(bounds_of(batch_), LockMode::kExclusive));
     }
-    if (window.needed < window.range.length) {
-      const Stopwatch watch(times.storage);
-      RETURN_IF_ERROR(read_old(storage, window, buffer, done));
-    }
+    RETURN_IF_ERROR(read_holes());
     {
-      const Stopwatch watch(times.copy);
-      Side sieve{buffer.data(), Cursor(file.shifted(-window.range.offset), window.position)};
-      copy(sieve, user, window.needed);
+      const Stopwatch watch(times_.copy);
+      for (const Item& item : items_) move(item, item.cluster.needed);
+      move_run();
     }
-    const Stopwatch watch(times.storage);
-    ASSIGN_OR_RETURN(const Transferred put, storage.write(window.range, buffer.data()));
-    done.bytes += window.needed;
-    done.requests += put.requests;
+    const Stopwatch watch(times_.storage);
+    ASSIGN_OR_RETURN(const Transferred put, storage_.writev(batch_.extents, batch_.spans));
+    for (const Item& item : items_) done_.bytes += item.cluster.needed;
+    done_.requests += put.requests;
+    return {};
   }
-  return done;
-}
+
+  // Fills clusters that have holes with what the file holds; zeros past its end, as a hole there would read.
+  Status read_holes() {
+    std::vector<Extent> extents;
+    std::vector<Span> spans;
+    for (const Item& item : items_) {
+      if (item.cluster.whole()) continue;
+      extents.push_back(item.cluster.range);
+      spans.push_back({item.data, item.cluster.range.length});
+    }
+    if (extents.empty()) return {};
+    const Stopwatch watch(times_.storage);
+    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
+    done_.requests += got.requests;
+    Bytes left = got.bytes;
+    for (const Span& span : spans) {
+      const Bytes present = std::min(left, span.length);
+      std::memset(span.data + present, 0, static_cast<std::size_t>(span.length - present));
+      left -= present;
+    }
+    return {};
+  }
+
+  const AccessPlan& plan_;
+  Storage& storage_;
+  const bool reads_;
+  const Pattern file_;
+  Side user_;
+  Times& times_;
+  ClusterReader reader_;
+  const Bytes room_;
+  const std::unique_ptr<std::byte[]> buffer_;
+
+  Cluster ahead_;  // the next one
+  std::vector<Item> items_;
+  Batch batch_;
+  Extent run_;  // of data positions
+  std::byte* run_data_ = nullptr;
+  Transferred done_;
+};
 
 }  // namespace
 
@@ -206,9 +378,7 @@ Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction 
       case Method::kNothing: return Transferred{};
       case Method::kDirect:
       case Method::kList: return run_list(plan, storage, direction, file, memory, times);
-      case Method::kSieve:
-        return direction == Direction::kRead ? sieve_read(plan, storage, file, memory, times)
-                                             : sieve_write(plan, storage, file, memory, times);
+      case Method::kSieve: return Sieve(plan, storage, direction, file, memory, times).run();
     }
     return fail(Code::kOther, "no such access method");
   });

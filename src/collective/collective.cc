@@ -1,5 +1,6 @@
 #include "collective/collective.h"
 
+#include <chrono>
 #include <thread>
 
 #include "collective/agreement.h"
@@ -58,12 +59,29 @@ Result<Transferred> execute_alone(Storage& storage, const CollectiveRequest& req
   return execute(plan, storage, request.direction, request.file, request.memory, times);
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
 Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
-                                const AccessPlan& plan, Times& times) {
+                                const AccessPlan& plan, double& seconds, Times& times) {
+  const auto start = Clock::now();
   auto moved = execute_alone(storage, request, plan, times);
+  seconds = seconds_since(start);
   const Stopwatch watch(times.waiting);
   RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));
   return moved;
+}
+
+// What all ranks know of all patterns.
+std::vector<Pattern> decoded(std::span<const Buffer> encoded) {
+  std::vector<Pattern> patterns;
+  for (const Buffer& bytes : encoded) {
+    auto pattern = Pattern::decode(bytes);
+    if (!pattern) return {};
+    patterns.push_back(std::move(*pattern));
+  }
+  return patterns;
 }
 
 }  // namespace
@@ -72,10 +90,11 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
                                          Times& times) {
   const Caps caps = storage.caps();
   const RequestShape shape = shape_of(request.direction, request.file, request.memory.pattern);
-  const AccessPlan own = plan_access(shape, caps, request.profile, request.access);
+  const AccessPlan own = plan_access(shape, caps, request.profile, request.access, request.correction);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   Entry entry{};
-  entry.shape = rank_shape(request.file, request.memory.pattern, own.seconds, std::max(1, cores));
+  entry.shape = rank_shape(request.file, request.memory.pattern, own, std::max(1, cores),
+                           request.correction.of_two_phase());
   put_pattern(entry, request.file);
   if (request.invalid) entry.verdict = verdict_of(fail(*request.invalid));
   ASSIGN_OR_RETURN(const std::vector<Entry> entries, exchange_entries(group, entry, times));
@@ -88,20 +107,29 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   }
   RETURN_IF_ERROR(worst(verdicts));
 
-  const CollectivePlan plan = plan_collective(request.direction, shapes, topology_of(group), caps,
-                                              request.profile, request.rules);
-  CollectiveOutcome outcome{.moved = {}, .method = name_of(plan.strategy), .why = plan.explain()};
+  const std::vector<Buffer> known = patterns_in(entries);
+  const CollectivePlan plan = plan_collective(request.direction, shapes, topology_of(group), caps, request.profile,
+                                              request.rules, decoded(known));
+  CollectiveOutcome outcome{.moved = {},
+                            .strategy = plan.strategy,
+                            .planned_seconds = plan.uncorrected_seconds,
+                            .method = name_of(plan.strategy),
+                            .why = plan.explain()};
   switch (plan.strategy) {
     case Strategy::kNothing: break;
     case Strategy::kIndependent: {
-      ASSIGN_OR_RETURN(outcome.moved, independent(group, storage, request, own, times));
+      ASSIGN_OR_RETURN(outcome.moved, independent(group, storage, request, own, outcome.seconds, times));
+      outcome.own_method = own.method;
+      outcome.planned_seconds = own.uncorrected_seconds;
       outcome.method = name_of(own.method);
       outcome.why += "; here " + own.explain();
       break;
     }
     case Strategy::kTwoPhase: {
+      const auto start = Clock::now();
       ASSIGN_OR_RETURN(outcome.moved, two_phase(group, storage, plan, request.direction, request.file,
-                                                request.memory, patterns_in(entries), times));
+                                                request.memory, known, times));
+      outcome.seconds = seconds_since(start);
       break;
     }
   }

@@ -23,11 +23,16 @@ struct CollectiveRequest {
   // Atomic mode: what a rank holds while it carries out its request on its own.
   std::function<Result<std::unique_ptr<RangeLock>>()> hold = {};
   Profile profile;
+  Correction correction = {};          // of the direction, as this rank has learnt it
 };
 
 struct CollectiveOutcome {
-  Transferred moved;         // of this rank
-  std::string method;        // what ran here, and why
+  Transferred moved;                     // of this rank
+  Strategy strategy = Strategy::kNothing;
+  Method own_method = Method::kNothing;  // of the independent strategy
+  double planned_seconds = 0;            // of this rank's access or of the two phases, without correction
+  double seconds = 0;                    // that it took
+  std::string method;                    // what ran here, and why
   std::string why;
 };
 

@@ -22,8 +22,8 @@ constexpr std::array kTable{
               "data sieving for writes; enable is the user's promise that all writers of the file lock, "
               "automatic never modifies bytes outside the request",
               true},
-    HintEntry{"ind_rd_buffer_size", "4194304", "bytes of a sieving read's window, 4096 or more", false},
-    HintEntry{"ind_wr_buffer_size", "524288", "bytes of a sieving write's window, 4096 or more", false},
+    HintEntry{"ind_rd_buffer_size", "4194304", "bytes of a sieving read's window at most, 4096 or more", false},
+    HintEntry{"ind_wr_buffer_size", "4194304", "bytes of a sieving write's window at most, 4096 or more", false},
     HintEntry{"stridio_method", "",
               "force a method: direct, list, sieve, independent, two_phase; where it is impossible or "
               "unsafe the planner chooses",

@@ -26,7 +26,7 @@ struct Hints {
   Switch ds_read = Switch::kAutomatic;        // data sieving for independent reads
   Switch ds_write = Switch::kAutomatic;       // enable: all writers of the file lock (rule 1 of the design)
   Bytes ind_rd_buffer_size = Bytes{4} << 20;  // a sieving read's window
-  Bytes ind_wr_buffer_size = Bytes{512} << 10;
+  Bytes ind_wr_buffer_size = Bytes{4} << 20;
   std::string method;                         // stridio_method: force one candidate by its name; empty: planner
   int node_ranks = 0;                         // stridio_node_ranks: ranks that make a node; 0: as it is
 

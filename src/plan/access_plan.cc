@@ -1,12 +1,14 @@
-// Costs, in seconds, of a request of b bytes in f file and m memory ranges spanning s bytes of the file:
-//   list   f requests + b storage bytes (+ b copied bytes in m ranges where memory is staged)
+// Costs, in seconds, of a request of b bytes in f file and m memory ranges, of which the storage passes d at once:
+//   list   f / d requests + b storage bytes (+ b copied bytes in m ranges where memory is staged)
 //   direct list with f = 1
-//   sieve  s / window requests + s storage bytes + b copied bytes in max(f, m) pieces;
-//          a write does the storage part twice, and once more for locks
+//   sieve  as list, with h holes of k bytes taken along: (f - h) / d requests, at least one for each window, + (b + k)
+//          storage bytes + copied bytes and pieces of the clusters that have holes; a write reads those clusters first.
+//          h is what costs least: list and whole windows are the two ends of it.
 #include "plan/access_plan.h"
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 
 #include "base/text.h"
@@ -14,50 +16,99 @@
 namespace stridio {
 namespace {
 
-double copying(const RequestShape& shape, const Profile& profile, std::int64_t ranges) {
-  return static_cast<double>(shape.size) * profile.copy_byte_seconds +
-         static_cast<double>(ranges) * profile.copy_range_seconds;
+constexpr Bytes kLeastWindow = Bytes{256} << 10;
+
+double copying(const Profile& profile, double bytes, double ranges) {
+  return bytes * profile.copy_byte_seconds + ranges * profile.copy_range_seconds;
 }
 
-double transfers(double requests, double bytes, const Profile& profile) {
-  return requests * profile.request_seconds + bytes * profile.storage_byte_seconds;
+double transfers(double turns, double bytes, const StorageCosts& costs) {
+  return turns * costs.request_seconds + bytes * costs.byte_seconds;
 }
 
 bool stages(const RequestShape& shape, const Profile& profile) {
   return shape.memory_ranges > 1 && shape.size / shape.memory_ranges < profile.long_range;
 }
 
+// Long enough that a request's latency is little of what it takes, short enough to stay in the caches if it can; at most what
+// a hint allows.
+Bytes window_for(const StorageCosts& costs, Bytes most) {
+  constexpr double kTimes = 20;
+  const double enough = kTimes * costs.request_seconds / costs.byte_seconds;
+  return std::min(most, std::max(kLeastWindow, static_cast<Bytes>(std::min(enough, 1e12))));
+}
+
+Bytes sieving_window(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
+  const Bytes most = shape.direction == Direction::kWrite ? rules.write_window : rules.read_window;
+  return window_for(profile.of(shape.direction), most);
+}
+
 Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profile& profile,
                        const AccessRules& rules) {
-  const auto ranges = static_cast<double>(shape.file_ranges);
+  const StorageCosts& costs = profile.of(shape.direction);
+  const double ranges = shape.ascending ? 1 + shape.gaps.count() : static_cast<double>(shape.file_ranges);
   const double requests =
       caps.native_list ? std::max(1.0, ranges / static_cast<double>(caps.largest_list)) : ranges;
-  double seconds = transfers(requests, static_cast<double>(shape.size), profile);
-  if (stages(shape, profile)) seconds += copying(shape, profile, shape.memory_ranges);
-  if (rules.lock_writes && shape.direction == Direction::kWrite) seconds += profile.lock_seconds;
-  const Method method = shape.file_ranges == 1 ? Method::kDirect : Method::kList;
-  return {method, true, seconds, fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"))};
+  Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList};
+  list.why = fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"));
+  list.moved_bytes = static_cast<double>(shape.size);
+  list.storage_seconds = transfers(std::max(1.0, requests / costs.depth), list.moved_bytes, costs);
+  if (rules.lock_writes && shape.direction == Direction::kWrite) list.storage_seconds += profile.lock_seconds;
+  list.seconds = list.storage_seconds;
+  if (stages(shape, profile)) list.seconds += copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges));
+  return list;
+}
+
+// With the holes of the first `classes` classes taken along.
+Candidate sieve_with(const RequestShape& shape, const Profile& profile, const AccessRules& rules, Bytes window,
+                     int classes) {
+  const StorageCosts& costs = profile.of(shape.direction);
+  const auto size = static_cast<double>(shape.size);
+  const Gaps::Class holes = shape.gaps.below(classes);
+  const double clusters = 1 + shape.gaps.count() - holes.count;
+  const double with_holes = std::min(clusters, holes.count);
+  const double in_them = std::min(size, holes.before * (1 + with_holes / std::max(1.0, holes.count)));
+  const double cuts = (size + holes.bytes) / static_cast<double>(window);
+
+  Candidate sieve{.method = Method::kSieve};
+  sieve.largest_gap = std::min(window, Gaps::largest_of(classes));
+  sieve.moved_bytes = size + holes.bytes;
+  const double requests = clusters + cuts;
+  sieve.storage_seconds = transfers(std::max({1.0, cuts, requests / costs.depth}), sieve.moved_bytes, costs);
+  if (shape.direction == Direction::kWrite) {
+    const double read = in_them + holes.bytes;
+    sieve.storage_seconds += transfers(std::max({1.0, cuts, (with_holes + cuts) / profile.read.depth}), read, profile.read);
+    if (rules.lock_writes) sieve.storage_seconds += std::max(1.0, cuts) * profile.lock_seconds;
+    sieve.moved_bytes += read;
+  }
+  const double copied = stages(shape, profile) ? size : in_them;
+  const double pieces = std::max(holes.count + with_holes, static_cast<double>(shape.memory_ranges) * copied / size);
+  sieve.seconds = sieve.storage_seconds + copying(profile, copied, pieces);
+  sieve.why = fmt::format("{} over {:.0f} bytes, for {} of them; holes up to {} bytes taken along",
+                          counted(std::llround(requests), "request"), size + holes.bytes, shape.size,
+                          sieve.largest_gap);
+  return sieve;
 }
 
 Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
   const bool writes = shape.direction == Direction::kWrite;
   const auto impossible = [](std::string why) {
-    return Candidate{Method::kSieve, false, 0, std::move(why)};
+    return Candidate{.method = Method::kSieve, .possible = false, .why = std::move(why)};
   };
   if (!shape.ascending) return impossible("the file ranges are not in ascending order");
   if (!writes && !rules.sieve_reads) return impossible("switched off by a hint");
   if (writes && !rules.may_modify_holes) return impossible(rules.holes_reason);
-  const Bytes window = writes ? rules.write_window : rules.read_window;
-  const auto span = static_cast<double>(shape.bounds.length);
-  const double windows = std::max(1.0, span / static_cast<double>(window));
-  double seconds = transfers(windows, span, profile) +
-                   copying(shape, profile, std::max(shape.file_ranges, shape.memory_ranges));
-  if (writes) seconds += transfers(windows, span, profile);
-  if (writes && rules.lock_writes) seconds += windows * profile.lock_seconds;
-  return {Method::kSieve, true, seconds,
-          fmt::format("{} of {} bytes at most over {} bytes, for {} of them",
-                      counted(std::llround(std::ceil(windows)), "window"), window, shape.bounds.length,
-                      shape.size)};
+  const Bytes window = sieving_window(shape, profile, rules);
+  // Holes longer than a window are never moved. Who asks for sieving gets all others.
+  const int most = std::min(Gaps::kClasses, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(window))));
+  Candidate best = sieve_with(shape, profile, rules, window, most);
+  if (rules.prefer_sieve || rules.force == name_of(Method::kSieve)) return best;
+  for (int classes = 1; classes < most; ++classes) {
+    if (shape.gaps.classes[static_cast<std::size_t>(classes - 1)].count == 0) continue;
+    Candidate other = sieve_with(shape, profile, rules, window, classes);
+    if (other.seconds < best.seconds) best = std::move(other);
+  }
+  return best;
 }
 
 const Candidate* choose(const std::vector<Candidate>& candidates, const AccessRules& rules) {
@@ -89,24 +140,32 @@ RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& m
           .bounds = file.bounds(),
           .file_ranges = file.contiguous() ? 1 : file.runs(),
           .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
-          .ascending = file.ascending()};
+          .ascending = file.ascending(),
+          .gaps = file.ascending() && !file.contiguous() ? gaps_of(file) : Gaps{}};
 }
 
-AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profile& profile,
-                       const AccessRules& rules) {
+AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules,
+                       const Correction& correction) {
   AccessPlan plan;
   if (shape.size == 0) return plan;
   plan.considered.push_back(propose_list(shape, caps, profile, rules));
   if (shape.file_ranges > 1) plan.considered.push_back(propose_sieve(shape, profile, rules));
+  for (Candidate& candidate : plan.considered) {
+    candidate.seconds *= correction.of(candidate.method);
+    candidate.storage_seconds *= correction.of(candidate.method);
+  }
   const Candidate* chosen = choose(plan.considered, rules);
   plan.method = chosen->method;
   plan.seconds = chosen->seconds;
+  plan.uncorrected_seconds = chosen->seconds / correction.of(chosen->method);
+  plan.storage_seconds = chosen->storage_seconds;
+  plan.moved_bytes = chosen->moved_bytes;
   plan.locked = rules.lock_writes && shape.direction == Direction::kWrite;
+  plan.staged = stages(shape, profile);
+  plan.window = std::max(profile.staging, window_for(profile.of(shape.direction), profile.longest_staging));
   if (plan.method == Method::kSieve) {
-    plan.window = shape.direction == Direction::kWrite ? rules.write_window : rules.read_window;
-  } else {
-    plan.staged = stages(shape, profile);
-    plan.window = profile.staging;
+    plan.window = sieving_window(shape, profile, rules);
+    plan.largest_gap = chosen->largest_gap;
   }
   return plan;
 }

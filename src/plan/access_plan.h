@@ -6,19 +6,13 @@
 #include <vector>
 
 #include "pattern/pattern.h"
+#include "plan/correction.h"
+#include "plan/gaps.h"
 #include "plan/profile.h"
 #include "storage/storage.h"
 
 namespace stridio {
 
-enum class Direction { kRead, kWrite };
-
-enum class Method {
-  kNothing,  // an empty request
-  kDirect,   // one request: the bytes lie together in the file
-  kList,     // every range of the file is a request, batched; any order, no byte outside the request
-  kSieve,    // whole windows of the file, holes included; a write reads the window first (ROMIO paper, section 3)
-};
 const char* name_of(Method method);
 
 // What counts of a request for its cost.
@@ -29,6 +23,7 @@ struct RequestShape {
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
   bool ascending = true;          // in the file
+  Gaps gaps;                      // if so
 };
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory);
 
@@ -40,7 +35,7 @@ struct AccessRules {
   bool sieve_reads = true;
   bool prefer_sieve = false;     // the user asked for sieving where it is allowed
   Bytes read_window = Bytes{4} << 20;
-  Bytes write_window = Bytes{512} << 10;
+  Bytes write_window = Bytes{4} << 20;
   std::string force;             // a method's name; empty: the cheapest
 };
 
@@ -48,7 +43,10 @@ struct Candidate {
   Method method = Method::kNothing;
   bool possible = true;
   double seconds = 0;
-  std::string why;  // why it is impossible, or what the cost is made of
+  std::string why = {};  // why it is impossible, or what the cost is made of
+  double storage_seconds = 0;  // of them
+  double moved_bytes = 0;      // from and to the storage
+  Bytes largest_gap = 0;       // sieve: holes up to this are taken along
 };
 
 struct AccessPlan {
@@ -56,14 +54,19 @@ struct AccessPlan {
   bool staged = false;   // memory is packed into a buffer on its way
   bool locked = false;   // each request or window holds an exclusive range lock
   Bytes window = 0;      // staging or sieving buffer
-  double seconds = 0;
-  std::vector<Candidate> considered;
+  Bytes largest_gap = 0; // sieve: holes up to this are taken along, larger ones part requests
+  double seconds = 0;    // as past calls correct it
+  double uncorrected_seconds = 0;
+  double storage_seconds = 0;  // of seconds
+  double moved_bytes = 0;
+  std::vector<Candidate> considered = {};
 
   // One line: chosen, cost, and why not the others.
   std::string explain() const;
 };
 
-AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profile& profile,
-                       const AccessRules& rules);
+// `correction`: of the direction.
+AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules,
+                       const Correction& correction = {});
 
 }  // namespace stridio

@@ -1,12 +1,16 @@
 // Costs, with b all ranks' bytes, f and m their file and memory ranges, c the workers (ranks, at most the cores):
-//   independent  the ranks' own plans, c at a time
+//   independent  the ranks' own plans, c at a time; where the storage is mostly waited for, all at a time, but no faster than
+//                it serves all of them together
 //   two_phase    agreements (entry, patterns, one a round) + (b copied bytes in max(f, m) pieces, and finding the union of
-//                patterns by their structure) / c + b storage bytes in windows / aggregators; messages copy twice more.
+//                patterns by their structure) / c + what the union of all requests takes of the storage, in windows, by the
+//                aggregators together; messages copy twice more.
 // File domains hold equal bytes: the ranks' quantiles, sorted, are a step function of bytes over the file.
 #include "plan/collective_plan.h"
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "base/text.h"
@@ -21,15 +25,20 @@ struct Totals {
   std::int64_t file_ranges = 0;
   std::int64_t pieces = 0;
   Bytes structure = 0;
-  double independent_seconds = 0;
+  double independent_seconds = 0, longest_independent = 0;
+  double independent_storage_seconds = 0, independent_moved = 0;
+  double two_phase_correction = 0;  // the ranks' mean, of logarithms
   bool ascending = true;
   int cores = 1;
+  int workers = 1;
+  Gaps gaps;  // of the union of all requests
 };
 
-Totals sum(std::span<const RankShape> ranks) {
+Totals sum(std::span<const RankShape> ranks, const Topology& topology) {
   Totals totals;
   for (const RankShape& rank : ranks) {
     totals.cores = std::max(totals.cores, static_cast<int>(rank.cores));
+    totals.two_phase_correction += std::log(rank.two_phase_correction) / static_cast<double>(ranks.size());
     if (rank.size == 0) continue;
     totals.size += rank.size;
     totals.lower = std::min(totals.lower, rank.lower);
@@ -38,19 +47,14 @@ Totals sum(std::span<const RankShape> ranks) {
     totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
     totals.structure += rank.structure;
     totals.independent_seconds += rank.independent_seconds;
+    totals.longest_independent = std::max(totals.longest_independent, rank.independent_seconds);
+    totals.independent_storage_seconds += rank.independent_storage_seconds;
+    totals.independent_moved += rank.independent_moved;
     totals.ascending = totals.ascending && rank.ascending;
   }
+  totals.two_phase_correction = std::exp(totals.two_phase_correction);
+  totals.workers = std::min(static_cast<int>(topology.node_of.size()), totals.cores * topology.nodes);
   return totals;
-}
-
-constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more
-
-int count_aggregators(const Totals& totals, const Topology& topology, const CollectiveRules& rules) {
-  const auto ranks = static_cast<int>(topology.node_of.size());
-  if (rules.aggregators > 0) return std::min(rules.aggregators, ranks);
-  const int wanted = topology.nodes == 1 ? std::min(ranks, totals.cores) : topology.nodes;
-  const Bytes useful = (totals.size + kBytesAnAggregator - 1) / kBytesAnAggregator;
-  return static_cast<int>(std::clamp<Bytes>(useful, 1, wanted));
 }
 
 // The ranks that aggregate: spread over the nodes, on each node its first ranks.
@@ -103,23 +107,105 @@ std::vector<FileDomain> cut_domains(std::span<const RankShape> ranks, const Tota
   return domains;
 }
 
-double two_phase_seconds(const Totals& totals, const Topology& topology, const Profile& profile,
-                         Bytes window, double aggregators) {
+// Of the union of the ranks' requests, as their quantiles tell: where the bytes of all do not fill the part between two of
+// them, each range is a run with an equal share of what is left.
+Gaps estimate_gaps(std::span<const RankShape> ranks) {
+  struct Change {
+    Offset offset;
+    double bytes, ranges;  // density from here on, a byte of the file
+  };
+  std::vector<Change> changes;
+  for (const RankShape& rank : ranks) {
+    if (rank.size == 0) continue;
+    const double bytes = static_cast<double>(rank.size) / RankShape::kParts;
+    const double ranges = static_cast<double>(rank.file_ranges) / RankShape::kParts;
+    for (int i = 0; i < RankShape::kParts; ++i) {
+      const Offset from = rank.quantiles[static_cast<std::size_t>(i)];
+      const Offset to = i + 1 < RankShape::kParts ? rank.quantiles[static_cast<std::size_t>(i + 1)] : rank.upper;
+      if (to <= from) continue;
+      const auto length = static_cast<double>(to - from);
+      changes.push_back({from, bytes / length, ranges / length});
+      changes.push_back({to, -bytes / length, -ranges / length});
+    }
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.offset < b.offset; });
+  Gaps gaps;
+  double bytes = 0, ranges = 0;
+  for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
+    bytes += changes[i].bytes;
+    ranges += changes[i].ranges;
+    const auto length = static_cast<double>(changes[i + 1].offset - changes[i].offset);
+    const double holes = length * (1 - bytes), count = std::max(1.0, length * ranges);
+    if (length > 0 && holes > 0.01 * length) gaps.add(holes / count, count, length * bytes / count);
+  }
+  return gaps;
+}
+
+constexpr std::size_t kMostPatterns = 64;  // whose union is looked at: each rank does that
+
+Gaps gaps_of_union(std::span<const RankShape> ranks, const Totals& totals, std::span<const Pattern> patterns) {
+  if (totals.size >= totals.upper - totals.lower || !totals.ascending) return {};
+  return patterns.empty() || patterns.size() > kMostPatterns ? estimate_gaps(ranks) : union_gaps_of(patterns);
+}
+
+// What the storage takes for the union, moved in windows by `aggregators` at once.
+double union_seconds(Direction direction, const Totals& totals, const Profile& profile, const CollectiveRules& rules,
+                     double aggregators) {
+  const StorageCosts& costs = profile.of(direction);
+  const auto size = static_cast<double>(totals.size);
+  // A read takes small holes along. A write does so where it may, reading them first, or sends each run.
+  const int taken = std::bit_width(static_cast<std::uint64_t>(costs.request_bytes()));
+  const Gaps::Class small = totals.gaps.below(std::min(taken, Gaps::kClasses));
+  const auto moving = [&](double requests, double bytes, const StorageCosts& of) {
+    const double windows = std::max(1.0, bytes / static_cast<double>(rules.window) / aggregators);
+    const double turns = std::max(windows, requests / aggregators / of.depth);
+    const double alone = turns * of.request_seconds + bytes / aggregators * of.byte_seconds;
+    return of.waits() ? std::max(alone, of.request_seconds + bytes * of.shared_byte_seconds) : alone;
+  };
+  const double with_holes = size + small.bytes, runs = 1 + totals.gaps.count();
+  if (direction == Direction::kRead) return moving(runs - small.count, with_holes, costs);
+  const double as_list = moving(runs, size, costs);
+  if (!rules.may_modify_holes) return as_list;
+  return std::min(as_list, moving(1, with_holes, profile.read) + moving(1, with_holes, costs));
+}
+
+double two_phase_seconds(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
+                         const CollectiveRules& rules, double aggregators) {
   const double bytes = static_cast<double>(totals.size);
-  const double workers = std::min<double>(static_cast<double>(topology.node_of.size()),
-                                          static_cast<double>(totals.cores * topology.nodes));
-  const double rounds = std::max(1.0, bytes / (static_cast<double>(window) * aggregators));
+  const double rounds = std::max(1.0, bytes / (static_cast<double>(rules.window) * aggregators));
   const double copies = topology.nodes == 1 ? 1 : 3;
   const double copying = copies * (bytes * profile.copy_byte_seconds +
                                    static_cast<double>(totals.pieces) * profile.copy_range_seconds);
   const double uniting = static_cast<double>(totals.structure) * profile.structure_byte_seconds;
-  return (3 + rounds) * profile.agreement_seconds + (copying + uniting) / workers + rounds * profile.request_seconds +
-         bytes * profile.storage_byte_seconds / aggregators;
+  return (3 + rounds) * profile.agreement_seconds + (copying + uniting) / totals.workers +
+         union_seconds(direction, totals, profile, rules, aggregators);
 }
 
-CollectiveCandidate propose_two_phase(const Totals& totals, const Topology& topology,
-                                      const Profile& profile, const CollectiveRules& rules,
-                                      int aggregators) {
+constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more, where it has work and not to wait
+
+// Cores are what one storage's requests take; where they are waited for, more ranks wait at once than there are cores, until
+// the storage gives no more to all together.
+int count_aggregators(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
+                      const CollectiveRules& rules) {
+  const auto ranks = static_cast<int>(topology.node_of.size());
+  if (rules.aggregators > 0) return std::min(rules.aggregators, ranks);
+  const int wanted = topology.nodes == 1 ? std::min(ranks, totals.cores) : topology.nodes;
+  const Bytes useful = (totals.size + kBytesAnAggregator - 1) / kBytesAnAggregator;
+  int best = static_cast<int>(std::clamp<Bytes>(useful, 1, wanted));
+  if (!profile.of(direction).waits()) return best;
+  constexpr double kWorthIt = 0.95;
+  double least = two_phase_seconds(direction, totals, topology, profile, rules, best);
+  for (int count = best + 1; count <= std::min(ranks, 2 * best + 32); ++count) {
+    const double seconds = two_phase_seconds(direction, totals, topology, profile, rules, count);
+    if (seconds > kWorthIt * least) continue;
+    best = count;
+    least = seconds;
+  }
+  return best;
+}
+
+CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals, const Topology& topology,
+                                      const Profile& profile, const CollectiveRules& rules, int aggregators) {
   const auto impossible = [](std::string why) {
     return CollectiveCandidate{Strategy::kTwoPhase, false, 0, std::move(why)};
   };
@@ -127,15 +213,18 @@ CollectiveCandidate propose_two_phase(const Totals& totals, const Topology& topo
   if (rules.one_by_one) return impossible("atomic mode: requests must not mix");
   if (!rules.two_phase) return impossible("switched off by a hint");
   return {Strategy::kTwoPhase, true,
-          two_phase_seconds(totals, topology, profile, rules.window, aggregators),
-          fmt::format("{}, windows of {} bytes at most for {} bytes in {}", counted(aggregators, "aggregator"),
-                      rules.window, totals.size, counted(totals.file_ranges, "range"))};
+          two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * totals.two_phase_correction,
+          fmt::format("{}, windows of {} bytes at most for {} bytes in {}, together in {}", counted(aggregators, "aggregator"),
+                      rules.window, totals.size, counted(totals.file_ranges, "range"),
+                      counted(std::llround(1 + totals.gaps.count()), "run"))};
 }
 
-CollectiveCandidate propose_independent(const Totals& totals, const Topology& topology) {
-  const auto workers = std::min<double>(static_cast<double>(topology.node_of.size()),
-                                        static_cast<double>(totals.cores * topology.nodes));
-  return {Strategy::kIndependent, true, totals.independent_seconds / workers,
+CollectiveCandidate propose_independent(const Totals& totals, const StorageCosts& costs) {
+  const double working = costs.waits() ? totals.independent_seconds - totals.independent_storage_seconds
+                                       : totals.independent_seconds;
+  double seconds = std::max(working / totals.workers, totals.longest_independent);
+  if (costs.waits()) seconds = std::max(seconds, totals.independent_moved * costs.shared_byte_seconds);
+  return {Strategy::kIndependent, true, seconds,
           fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};
 }
 
@@ -150,14 +239,18 @@ const char* name_of(Strategy strategy) {
   return "?";
 }
 
-RankShape rank_shape(const Pattern& file, const Pattern& memory, double independent_seconds, int cores) {
+RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPlan& own, int cores,
+                     double two_phase_correction) {
   RankShape shape{.size = file.size(),
                   .lower = file.lower(),
                   .upper = file.upper(),
                   .file_ranges = file.contiguous() ? 1 : file.runs(),
                   .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
                   .structure = file.footprint(),
-                  .independent_seconds = independent_seconds,
+                  .independent_seconds = own.seconds,
+                  .independent_storage_seconds = own.storage_seconds,
+                  .independent_moved = own.moved_bytes,
+                  .two_phase_correction = two_phase_correction,
                   .cores = cores,
                   .ascending = file.ascending()};
   if (file.empty()) return shape;
@@ -168,14 +261,17 @@ RankShape rank_shape(const Pattern& file, const Pattern& memory, double independ
   return shape;
 }
 
-CollectivePlan plan_collective(Direction, std::span<const RankShape> ranks, const Topology& topology,
-                               const Caps& caps, const Profile& profile, const CollectiveRules& rules) {
+CollectivePlan plan_collective(Direction direction, std::span<const RankShape> ranks, const Topology& topology,
+                               const Caps& caps, const Profile& profile, const CollectiveRules& rules,
+                               std::span<const Pattern> patterns) {
   CollectivePlan plan;
-  const Totals totals = sum(ranks);
+  Totals totals = sum(ranks, topology);
   if (totals.size == 0) return plan;
-  const int aggregators = count_aggregators(totals, topology, rules);
-  const auto two_phase = propose_two_phase(totals, topology, profile, rules, aggregators);
-  const auto independent = propose_independent(totals, topology);
+  totals.gaps = gaps_of_union(ranks, totals, patterns);
+  const StorageCosts& costs = profile.of(direction);
+  const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
+  const auto two_phase = propose_two_phase(direction, totals, topology, profile, rules, aggregators);
+  const auto independent = propose_independent(totals, costs);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
   const bool chosen =
@@ -183,6 +279,7 @@ CollectivePlan plan_collective(Direction, std::span<const RankShape> ranks, cons
   plan.considered = {two_phase, independent};
   plan.strategy = chosen ? Strategy::kTwoPhase : Strategy::kIndependent;
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
+  plan.uncorrected_seconds = chosen ? two_phase.seconds / totals.two_phase_correction : independent.seconds;
   if (!chosen) return plan;
 
   const Bytes unit = std::max<Bytes>(caps.alignment, 4096);
@@ -190,10 +287,10 @@ CollectivePlan plan_collective(Direction, std::span<const RankShape> ranks, cons
   Bytes longest = 0;
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(rules.window, longest);
-  plan.largest_gap = static_cast<Bytes>(profile.request_seconds / profile.storage_byte_seconds);
+  plan.request_bytes = costs.request_bytes();
+  plan.largest_gap = static_cast<Bytes>(plan.request_bytes);
   plan.may_modify_holes = rules.may_modify_holes;
   plan.lock_writes = rules.lock_writes;
-  plan.request_bytes = profile.request_seconds / profile.storage_byte_seconds;
   return plan;
 }
 

@@ -10,11 +10,6 @@
 
 namespace stridio {
 
-enum class Strategy {
-  kNothing,
-  kIndependent,  // each rank by its own best method
-  kTwoPhase,     // aggregators move whole windows of the file, ranks exchange with them (ROMIO paper, section 4)
-};
 const char* name_of(Strategy strategy);
 
 // What one rank tells the others of its request; trivially copyable, travels in the entry agreement.
@@ -27,13 +22,17 @@ struct RankShape {
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
   Bytes structure = 0;             // of its file pattern in memory: what an aggregator has to know
-  double independent_seconds = 0;  // its own plan's cost
+  double independent_seconds = 0;  // its own plan's cost,
+  double independent_storage_seconds = 0;  // what of it is the storage's,
+  double independent_moved = 0;    // and the bytes that it moves
+  double two_phase_correction = 1; // as this rank has seen it; all of them count
   std::int32_t cores = 1;          // that the rank's node has
   bool ascending = true;
   // Where the data positions size * i / kParts lie: the density of the request, for domains of equal bytes.
   std::array<Offset, kParts> quantiles{};
 };
-RankShape rank_shape(const Pattern& file, const Pattern& memory, double independent_seconds, int cores);
+RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPlan& own, int cores,
+                     double two_phase_correction = 1);
 
 struct Topology {
   std::vector<int> node_of;  // by rank
@@ -71,7 +70,8 @@ struct CollectivePlan {
   Bytes largest_gap = 0;            // a read takes holes up to this along
   bool may_modify_holes = false;
   bool lock_writes = false;
-  double seconds = 0;
+  double seconds = 0;               // as past calls correct it
+  double uncorrected_seconds = 0;
   double request_bytes = 0;          // one more request costs as much as this many bytes
   std::vector<CollectiveCandidate> considered;
 
@@ -80,8 +80,10 @@ struct CollectivePlan {
   bool modify_holes(Bytes span, std::int64_t runs) const;
 };
 
-CollectivePlan plan_collective(Direction direction, std::span<const RankShape> ranks,
-                               const Topology& topology, const Caps& caps, const Profile& profile,
-                               const CollectiveRules& rules);
+// `patterns`: every rank's, where every rank knows them all; else empty, and what holes they leave together is estimated
+// from the shapes.
+CollectivePlan plan_collective(Direction direction, std::span<const RankShape> ranks, const Topology& topology,
+                               const Caps& caps, const Profile& profile, const CollectiveRules& rules,
+                               std::span<const Pattern> patterns = {});
 
 }  // namespace stridio

@@ -1,21 +1,46 @@
 // The measured constants of the cost model. Defaults: page cache and tmpfs of a 2-core virtual machine, GCC 12, medians
-// of a few runs; they decide between methods by ratio, so that a factor of two in them rarely changes a choice.
+// of a few runs; they decide between methods by ratio, so that a factor of two in them rarely changes a choice. What a
+// storage takes is measured for each mount (access/calibrate.h). Trivially copyable: rank 0 tells it to the others.
 #pragma once
+
+#include <string>
 
 #include "base/extent.h"
 
 namespace stridio {
 
+enum class Direction { kRead, kWrite };
+
+// What a storage takes, in one direction.
+struct StorageCosts {
+  double request_seconds = 1.2e-6;     // one request, besides its bytes
+  double byte_seconds = 2e-10;         // one byte of a long request (5 GB/s)
+  double shared_byte_seconds = 1e-10;  // one byte where several ranks transfer at once: never less than one alone takes
+                                       // by itself divided by the ranks
+  double depth = 1;                    // requests of one list that pass in the time of one
+
+  // A request this long takes as long for its bytes as for itself: so long a hole is better read than left out.
+  double request_bytes() const { return request_seconds / depth / byte_seconds; }
+  // Whether a request is mostly waited for, which ranks do together, or worked on, which cores do one at a time.
+  bool waits() const { return request_seconds > 2e-5; }
+};
+
 struct Profile {
-  double request_seconds = 1.2e-6;     // one read or write request, besides its bytes
-  double storage_byte_seconds = 2e-10; // one byte of a long request (5 GB/s)
+  StorageCosts read, write;
   double copy_byte_seconds = 1.2e-10;  // one byte moved between buffers (8 GB/s)
   double copy_range_seconds = 1e-9;    // one more piece in a copy
   double structure_byte_seconds = 5e-9; // one byte of a pattern's structure: sent, read and united with the others'
   double lock_seconds = 1.5e-6;        // taking and dropping a free range lock
   double agreement_seconds = 4e-5;     // one agreement of a group on one node, oversubscribed
-  Bytes staging = Bytes{1} << 20;      // a staging buffer that stays in the caches
+  Bytes staging = Bytes{1} << 20;      // a staging buffer that stays in the caches,
+  Bytes longest_staging = Bytes{4} << 20;  // and one for storage that answers slowly
   Bytes long_range = 2048;             // memory ranges from here on go to the storage without staging
+  std::int64_t measured_at = 0;        // when the storage was measured, in seconds since 1970; 0: it was not
+
+  const StorageCosts& of(Direction direction) const { return direction == Direction::kRead ? read : write; }
 };
+
+// One line for people: what was measured, and when.
+std::string describe(const Profile& profile);
 
 }  // namespace stridio

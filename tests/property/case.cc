@@ -149,8 +149,11 @@ void draw_collective(Random& random, Case& drawn) {
 void draw_profile(Random& random, Case& drawn) {
   Profile& profile = drawn.profile;
   if (one_in(random, 2)) profile.agreement_seconds = 0;
-  if (one_in(random, 3)) profile.request_seconds *= 100;
-  if (one_in(random, 3)) profile.request_seconds /= 100;
+  for (StorageCosts* costs : {&profile.read, &profile.write}) {
+    if (one_in(random, 3)) costs->request_seconds *= 100;
+    if (one_in(random, 3)) costs->request_seconds /= 100;
+    if (one_in(random, 3)) costs->depth = 16;
+  }
   profile.staging = one_in(random, 2) ? pick(random, 1, 100) : pick(random, 100, 10000);
   profile.long_range = one_in(random, 2) ? 2048 : pick(random, 1, 40);
 }
