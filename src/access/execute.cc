@@ -1,3 +1,4 @@
+// mapped: windows of the file as memory, copied in place; what cannot be mapped goes as a list.
 // list: walks file and memory in step and hands batches of at most kBatch ranges to the storage; with staging, the
 // batch's memory goes through a buffer of one window. sieve: windows from the next needed byte to the last needed
 // one within reach, so that large holes between windows are never touched; a window that the request covers
@@ -91,13 +92,13 @@ void fill_staged(Batch& batch, Cursor& file, std::vector<std::byte>& buffer) {
 }
 
 Result<Transferred> run_list(const AccessPlan& plan, Storage& storage, Direction direction,
-                             const Pattern& file, const Memory& memory, Times& times) {
+                             const Pattern& file, const Memory& memory, Times& times, Bytes from = 0) {
   Transferred done;
   Batch batch;
-  Cursor at(file);
-  Side user{memory.base, Cursor(memory.pattern)};
+  Cursor at(file, from);
+  Side user{memory.base, Cursor(memory.pattern, from)};
   std::vector<std::byte> buffer(
-      plan.staged ? static_cast<std::size_t>(std::min(plan.window, file.size())) : 0);
+      plan.staged ? static_cast<std::size_t>(std::min(plan.window, file.size() - from)) : 0);
   const auto stage = [&](Bytes bytes) {
     const Stopwatch watch(times.copy);
     Side staged{buffer.data(), Cursor(Pattern::run(0, bytes))};
@@ -132,6 +133,39 @@ Window window_at(const Pattern& file, Bytes position, Bytes length) {
   const Bytes end_position = file.bytes_below(begin + length);
   const Offset end = Cursor(file, end_position - 1).next_range(1).end();
   return {{begin, end - begin}, position, end_position - position};
+}
+
+Result<Transferred> run_mapped(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
+                               const Memory& memory, Times& times) {
+  const bool reads = direction == Direction::kRead;
+  Transferred done;
+  Side user{memory.base, Cursor(memory.pattern)};
+  while (done.bytes < file.size() && !done.eof) {
+    const Window window = window_at(file, done.bytes, plan.window);
+    std::unique_ptr<RangeLock> lock;
+    if (plan.locked) {
+      ASSIGN_OR_RETURN(lock, storage.lock(window.range, LockMode::kExclusive));
+    }
+    const auto move_in_place = [&](std::byte* data, Bytes present) {
+      const Stopwatch watch(times.copy);
+      const Bytes bytes = file.bytes_below(window.range.offset + present) - window.position;
+      Side mapped{data, Cursor(file.shifted(-window.range.offset), window.position)};
+      user.cursor.seek(window.position);
+      reads ? copy(user, mapped, bytes) : copy(mapped, user, bytes);
+      return bytes;
+    };
+    const auto moved = storage.map(window.range, !reads, move_in_place);
+    if (!moved && moved.error().code == Code::kUnsupportedOperation) {
+      lock.reset();
+      ASSIGN_OR_RETURN(const Transferred rest, run_list(plan, storage, direction, file, memory, times, window.position));
+      return Transferred{done.bytes + rest.bytes, rest.eof, done.requests + rest.requests};
+    }
+    if (!moved) return fail(moved.error());
+    done.bytes += moved->bytes;
+    done.requests += moved->requests;
+    done.eof = moved->bytes < window.needed;
+  }
+  return done;
 }
 
 Result<Transferred> sieve_read(const AccessPlan& plan, Storage& storage, const Pattern& file,
@@ -206,6 +240,7 @@ Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction 
       case Method::kNothing: return Transferred{};
       case Method::kDirect:
       case Method::kList: return run_list(plan, storage, direction, file, memory, times);
+      case Method::kMapped: return run_mapped(plan, storage, direction, file, memory, times);
       case Method::kSieve:
         return direction == Direction::kRead ? sieve_read(plan, storage, file, memory, times)
                                              : sieve_write(plan, storage, file, memory, times);

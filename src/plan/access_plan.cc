@@ -1,6 +1,7 @@
 // Costs, in seconds, of a request of b bytes in f file and m memory ranges spanning s bytes of the file:
 //   list   f requests + b storage bytes (+ b copied bytes in m ranges where memory is staged)
 //   direct list with f = 1
+//   mapped s / window mappings + s / page pages + b copied bytes in max(f, m) pieces
 //   sieve  s / window requests + s storage bytes + b copied bytes in max(f, m) pieces;
 //          a write does the storage part twice, and once more for locks
 #include "plan/access_plan.h"
@@ -37,6 +38,21 @@ Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profil
   if (rules.lock_writes && shape.direction == Direction::kWrite) seconds += profile.lock_seconds;
   const Method method = shape.file_ranges == 1 ? Method::kDirect : Method::kList;
   return {method, true, seconds, fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"))};
+}
+
+Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules) {
+  const auto impossible = [](std::string why) { return Candidate{Method::kMapped, false, 0, std::move(why)}; };
+  if (!caps.maps) return impossible("the storage cannot be mapped");
+  if (!shape.ascending) return impossible("the file ranges are not in ascending order");
+  const bool writes = shape.direction == Direction::kWrite;
+  const auto windows = static_cast<double>((shape.bounds.length + profile.map_window - 1) / profile.map_window);
+  const double pages = static_cast<double>(shape.bounds.length) / Profile::kPage + 2 * windows;
+  double seconds = windows * profile.map_seconds +
+                   pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +
+                   copying(shape, profile, std::max(shape.file_ranges, shape.memory_ranges));
+  if (writes && rules.lock_writes) seconds += windows * profile.lock_seconds;
+  return {Method::kMapped, true, seconds, fmt::format("{} of {} bytes in place in {}", counted(shape.size, "byte"),
+                                                      shape.bounds.length, counted(std::llround(windows), "mapping"))};
 }
 
 Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
@@ -78,6 +94,7 @@ const char* name_of(Method method) {
     case Method::kNothing: return "nothing";
     case Method::kDirect: return "direct";
     case Method::kList: return "list";
+    case Method::kMapped: return "mapped";
     case Method::kSieve: return "sieve";
   }
   return "?";
@@ -97,6 +114,8 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   AccessPlan plan;
   if (shape.size == 0) return plan;
   plan.considered.push_back(propose_list(shape, caps, profile, rules));
+  if (shape.file_ranges > 1 || stages(shape, profile))
+    plan.considered.push_back(propose_mapped(shape, caps, profile, rules));
   if (shape.file_ranges > 1) plan.considered.push_back(propose_sieve(shape, profile, rules));
   const Candidate* chosen = choose(plan.considered, rules);
   plan.method = chosen->method;
@@ -106,7 +125,7 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
     plan.window = shape.direction == Direction::kWrite ? rules.write_window : rules.read_window;
   } else {
     plan.staged = stages(shape, profile);
-    plan.window = profile.staging;
+    plan.window = plan.method == Method::kMapped ? profile.map_window : profile.staging;
   }
   return plan;
 }

@@ -17,6 +17,7 @@ enum class Method {
   kNothing,  // an empty request
   kDirect,   // one request: the bytes lie together in the file
   kList,     // every range of the file is a request, batched; any order, no byte outside the request
+  kMapped,   // windows of the file as memory, where the bytes are moved in place
   kSieve,    // whole windows of the file, holes included; a write reads the window first (ROMIO paper, section 3)
 };
 const char* name_of(Method method);
@@ -53,9 +54,9 @@ struct Candidate {
 
 struct AccessPlan {
   Method method = Method::kNothing;
-  bool staged = false;   // memory is packed into a buffer on its way
+  bool staged = false;   // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped
   bool locked = false;   // each request or window holds an exclusive range lock
-  Bytes window = 0;      // staging or sieving buffer
+  Bytes window = 0;      // staging or sieving buffer, or length of a mapping
   double seconds = 0;
   std::vector<Candidate> considered;
 
