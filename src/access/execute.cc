@@ -1,3 +1,4 @@
+// mapped: windows of the file as memory, copied in place; what cannot be mapped goes as a list.
 // list: walks file and memory in step and hands batches of at most kBatch ranges to the storage; with staging, the
 // batch's memory goes through a buffer of one window. sieve: clusters from a needed byte to a needed one with no hole in
 // them that is larger than the plan says, at most one window long; as many clusters as fill the window's buffer are one
@@ -92,12 +93,12 @@ void fill_staged(Batch& batch, Cursor& file, std::byte* buffer, Bytes room) {
 }
 
 Result<Transferred> run_list(const AccessPlan& plan, Storage& storage, Direction direction,
-                             const Pattern& file, const Memory& memory, Times& times) {
+                             const Pattern& file, const Memory& memory, Times& times, Bytes from = 0) {
   Transferred done;
   Batch batch;
-  Cursor at(file);
-  Side user{memory.base, Cursor(memory.pattern)};
-  const Bytes room = plan.staged ? std::min(plan.window, file.size()) : 0;
+  Cursor at(file, from);
+  Side user{memory.base, Cursor(memory.pattern, from)};
+  const Bytes room = plan.staged ? std::min(plan.window, file.size() - from) : 0;
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room));
   const auto stage = [&](Bytes bytes) {
     const Stopwatch watch(times.copy);
@@ -117,6 +118,53 @@ Result<Transferred> run_list(const AccessPlan& plan, Storage& storage, Direction
     done.requests += moved.requests;
     done.eof = moved.eof;
     if (moved.bytes < batch.bytes) break;
+  }
+  return done;
+}
+
+// One window of a mapped access.
+struct Window {
+  Extent range;        // of the file, from a needed byte to one past a needed byte
+  Bytes position = 0;  // in the data, of its first byte
+  Bytes needed = 0;    // bytes of the request in it
+};
+
+Window window_at(const Pattern& file, Bytes position, Bytes length) {
+  const Offset begin = Cursor(file, position).next_range(1).offset;
+  const Bytes end_position = file.bytes_below(begin + length);
+  const Offset end = Cursor(file, end_position - 1).next_range(1).end();
+  return {{begin, end - begin}, position, end_position - position};
+}
+
+Result<Transferred> run_mapped(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
+                               const Memory& memory, Times& times) {
+  const bool reads = direction == Direction::kRead;
+  Transferred done;
+  Side user{memory.base, Cursor(memory.pattern)};
+  while (done.bytes < file.size() && !done.eof) {
+    const Window window = window_at(file, done.bytes, plan.window);
+    std::unique_ptr<RangeLock> lock;
+    if (plan.locked) {
+      ASSIGN_OR_RETURN(lock, storage.lock(window.range, LockMode::kExclusive));
+    }
+    const auto move_in_place = [&](std::byte* data, Bytes present) {
+      const Stopwatch watch(times.copy);
+      const Bytes bytes = file.bytes_below(window.range.offset + present) - window.position;
+      Side mapped{data, Cursor(file.shifted(-window.range.offset), window.position)};
+      user.cursor.seek(window.position);
+      reads ? copy(user, mapped, bytes) : copy(mapped, user, bytes);
+      return bytes;
+    };
+    const auto moved = storage.map(window.range, !reads, move_in_place);
+    if (!moved && moved.error().code == Code::kUnsupportedOperation) {
+      lock.reset();
+      ASSIGN_OR_RETURN(const Transferred rest, run_list(plan, storage, direction, file, memory, times, window.position));
+      return Transferred{done.bytes + rest.bytes, rest.eof, done.requests + rest.requests};
+    }
+    if (!moved) return fail(moved.error());
+    done.bytes += moved->bytes;
+    done.requests += moved->requests;
+    done.eof = moved->bytes < window.needed;
   }
   return done;
 }
@@ -378,6 +426,7 @@ Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction 
       case Method::kNothing: return Transferred{};
       case Method::kDirect:
       case Method::kList: return run_list(plan, storage, direction, file, memory, times);
+      case Method::kMapped: return run_mapped(plan, storage, direction, file, memory, times);
       case Method::kSieve: return Sieve(plan, storage, direction, file, memory, times).run();
     }
     return fail(Code::kOther, "no such access method");

@@ -25,7 +25,7 @@ constexpr std::array kTable{
     HintEntry{"ind_rd_buffer_size", "4194304", "bytes of a sieving read's window at most, 4096 or more", false},
     HintEntry{"ind_wr_buffer_size", "4194304", "bytes of a sieving write's window at most, 4096 or more", false},
     HintEntry{"stridio_method", "",
-              "force a method: direct, list, sieve, independent, two_phase; where it is impossible or "
+              "force a method: direct, list, mapped, sieve, independent, two_phase; where it is impossible or "
               "unsafe the planner chooses",
               true},
     HintEntry{"stridio_node_ranks", "0",
@@ -51,7 +51,7 @@ bool parse(const std::string& text, Switch& out) {
 }
 
 bool parse_method(const std::string& text, std::string& out) {
-  for (const char* known : {"", "direct", "list", "sieve", "independent", "two_phase"})
+  for (const char* known : {"", "direct", "list", "mapped", "sieve", "independent", "two_phase"})
     if (text == known) {
       out = text;
       return true;

@@ -1,6 +1,7 @@
 // Costs, in seconds, of a request of b bytes in f file and m memory ranges, of which the storage passes d at once:
 //   list   f / d requests + b storage bytes (+ b copied bytes in m ranges where memory is staged)
 //   direct list with f = 1
+//   mapped windows + pages that hold any of b + b copied bytes in max(f, m) pieces
 //   sieve  as list, with h holes of k bytes taken along: (f - h) / d requests, at least one for each window, + (b + k)
 //          storage bytes + copied bytes and pieces of the clusters that have holes; a write reads those clusters first.
 //          h is what costs least: list and whole windows are the two ends of it.
@@ -90,6 +91,30 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   return sieve;
 }
 
+Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules) {
+  const auto impossible = [](std::string why) {
+    return Candidate{.method = Method::kMapped, .possible = false, .why = std::move(why)};
+  };
+  if (!caps.maps) return impossible("the storage cannot be mapped");
+  if (!shape.ascending) return impossible("the file ranges are not in ascending order");
+  const bool writes = shape.direction == Direction::kWrite;
+  const auto size = static_cast<double>(shape.size);
+  // Holes shorter than a page share pages with data, others part them; those longer than a window part windows.
+  const Gaps::Class in_pages = shape.gaps.shorter_than(Profile::kPage);
+  const double pages = std::min((size + in_pages.bytes) / Profile::kPage + 1 + shape.gaps.count() - in_pages.count,
+                                static_cast<double>(shape.bounds.length) / Profile::kPage + 2);
+  const Gaps::Class within = shape.gaps.shorter_than(profile.map_window);
+  const double windows = (size + within.bytes) / static_cast<double>(profile.map_window) + 1 + shape.gaps.count() - within.count;
+  Candidate mapped{.method = Method::kMapped};
+  mapped.moved_bytes = pages * Profile::kPage;
+  mapped.seconds = windows * profile.map_seconds + pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +
+                   copying(profile, size, static_cast<double>(std::max(shape.file_ranges, shape.memory_ranges)));
+  if (writes && rules.lock_writes) mapped.seconds += windows * profile.lock_seconds;
+  mapped.why = fmt::format("{} in {} in place in {}", counted(shape.size, "byte"), counted(std::llround(pages), "page"),
+                           counted(std::llround(std::ceil(windows)), "mapping"));
+  return mapped;
+}
+
 Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
   const bool writes = shape.direction == Direction::kWrite;
   const auto impossible = [](std::string why) {
@@ -129,6 +154,7 @@ const char* name_of(Method method) {
     case Method::kNothing: return "nothing";
     case Method::kDirect: return "direct";
     case Method::kList: return "list";
+    case Method::kMapped: return "mapped";
     case Method::kSieve: return "sieve";
   }
   return "?";
@@ -149,6 +175,8 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   AccessPlan plan;
   if (shape.size == 0) return plan;
   plan.considered.push_back(propose_list(shape, caps, profile, rules));
+  if (shape.file_ranges > 1 || stages(shape, profile))
+    plan.considered.push_back(propose_mapped(shape, caps, profile, rules));
   if (shape.file_ranges > 1) plan.considered.push_back(propose_sieve(shape, profile, rules));
   for (Candidate& candidate : plan.considered) {
     candidate.seconds *= correction.of(candidate.method);
@@ -166,6 +194,8 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   if (plan.method == Method::kSieve) {
     plan.window = sieving_window(shape, profile, rules);
     plan.largest_gap = chosen->largest_gap;
+  } else if (plan.method == Method::kMapped) {
+    plan.window = profile.map_window;
   }
   return plan;
 }

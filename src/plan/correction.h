@@ -9,6 +9,7 @@ enum class Method {
   kNothing,  // an empty request
   kDirect,   // one request: the bytes lie together in the file
   kList,     // every range of the file is a request, batched; any order, no byte outside the request
+  kMapped,   // windows of the file as memory, where the bytes are moved in place
   kSieve,    // clusters of ranges, with the small holes in them; a write reads those first (ROMIO paper, section 3)
 };
 

@@ -2,6 +2,7 @@
 // copy of the levels around it.
 #include "plan/gaps.h"
 
+#include <bit>
 #include <cmath>
 
 namespace stridio {
@@ -106,6 +107,8 @@ Gaps::Class Gaps::below(int classes_taken) const {
   }
   return sum;
 }
+
+Gaps::Class Gaps::shorter_than(Bytes limit) const { return below(std::bit_width(static_cast<std::uint64_t>(limit)) - 1); }
 
 Gaps gaps_of(const Pattern& pattern) {
   GapCounter whole;

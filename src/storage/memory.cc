@@ -43,6 +43,7 @@ class MemoryFile {
 
   Transferred read(std::span<const Extent> extents, std::span<const Span> memory) const;
   Result<Transferred> write(std::span<const Extent> extents, std::span<const Span> memory);
+  Result<Transferred> map(Extent range, bool writes, const Storage::MapBody& body);
 
  private:
   Bytes length() const { return static_cast<Bytes>(bytes_.size()); }
@@ -104,6 +105,15 @@ Result<Transferred> MemoryFile::write(std::span<const Extent> extents,
   return moved;
 }
 
+Result<Transferred> MemoryFile::map(Extent range, bool writes, const Storage::MapBody& body) {
+  std::unique_lock lock(mutex_);
+  if (writes && range.end() > length()) RETURN_IF_ERROR(set_length(range.end()));
+  const Extent present = intersect(range, {0, length()});
+  Transferred moved{.bytes = 0, .eof = present.length < range.length, .requests = 1};
+  if (!present.empty()) moved.bytes = body(bytes_.data() + present.offset, present.length);
+  return moved;
+}
+
 namespace {
 
 class MemoryLock final : public RangeLock {
@@ -135,6 +145,13 @@ class MemoryStorage final : public Storage {
     return file_->write(extents, memory);
   }
 
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    if (writes) RETURN_IF_ERROR(check_writable());
+    if (!mode_.read) return refuse(Code::kUnsupportedOperation, "mapping a file opened for writing only");
+    if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
+      return refuse(Code::kArgument, "mapping a range that is not within 0 .. 2^63 - 1");
+    return file_->map(range, writes, body);
+  }
   Result<Bytes> size() override { return file_->size(); }
   Status resize(Bytes size) override {
     RETURN_IF_ERROR(check_writable());
@@ -155,7 +172,7 @@ class MemoryStorage final : public Storage {
     return std::make_unique<MemoryLock>(file_, range, mode);
   }
 
-  Caps caps() const override { return {.locks = true}; }
+  Caps caps() const override { return {.locks = true, .maps = mode_.read}; }
   const std::string& path() const override { return file_->path; }
 
  private:

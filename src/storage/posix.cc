@@ -17,7 +17,9 @@
 // wait for one another.
 #include "storage/posix.h"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +27,7 @@
 #include <cerrno>
 #include <limits>
 
+#include "storage/mapping.h"
 #include "storage/posix_calls.h"
 #include "storage/range_table.h"
 #include "storage/request.h"
@@ -84,6 +87,22 @@ bool means_no_locks(int sys_errno) {
          sys_errno == EINVAL;
 }
 
+// File systems whose only writers are this machine's processes, through one page cache: on a network's, a page that is
+// written back whole would take other machines' bytes in it along.
+bool is_local(int fd) {
+  constexpr unsigned long kXfs = 0x58465342;
+  struct statfs info;
+  if (::fstatfs(fd, &info) != 0) return false;
+  switch (static_cast<unsigned long>(info.f_type)) {
+    case TMPFS_MAGIC:
+    case EXT4_SUPER_MAGIC:  // ext2 and ext3 too
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case kXfs: return true;
+    default: return false;
+  }
+}
+
 class PosixStorage final : public Storage {
  public:
   PosixStorage(int fd, const std::string& path, const OpenMode& mode, const PosixCalls& calls)
@@ -104,6 +123,7 @@ class PosixStorage final : public Storage {
     return transfer(Direction::kWrite, extents, memory);
   }
 
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override;
   Result<Bytes> size() override;
   Status resize(Bytes size) override;
   Status reserve(Bytes size) override;
@@ -111,7 +131,7 @@ class PosixStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
 
   Caps caps() const override {
-    return {.locks = locks_.load(std::memory_order_relaxed), .alignment = alignment_};
+    return {.locks = locks_.load(std::memory_order_relaxed), .maps = maps_.load(std::memory_order_relaxed), .alignment = alignment_};
   }
   const std::string& path() const override { return path_; }
 
@@ -139,6 +159,7 @@ class PosixStorage final : public Storage {
   const PosixCalls calls_;
   Bytes alignment_ = 1;
   std::atomic<bool> locks_ = true;
+  std::atomic<bool> maps_ = false;
   RangeTable held_;
 };
 
@@ -161,6 +182,7 @@ Status PosixStorage::inspect() {
   if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
   alignment_ = std::max<Bytes>(1, info.st_blksize);
+  maps_ = S_ISREG(info.st_mode) && mode_.read && is_local(fd_);
   // Asking who holds a lock tells whether the file system has any.
   struct flock anyone = flock_of(kWholeFile, F_WRLCK);
   if (calls_.lock(fd_, F_OFD_GETLK, &anyone) != 0 && means_no_locks(errno)) locks_ = false;
@@ -207,6 +229,31 @@ Result<Transferred> PosixStorage::transfer(Direction direction, std::span<const 
       *run = {run->offset + done, run->length - done};
     }
   }
+  return moved;
+}
+
+Result<Transferred> PosixStorage::map(Extent range, bool writes, const MapBody& body) {
+  const auto cannot = [&](int why) {
+    if (why == EOPNOTSUPP || why == ENOSYS || why == EINVAL || why == ENODEV) maps_ = false;
+    return fail_here(Code::kUnsupportedOperation, describe("mapping", range), why);
+  };
+  if (writes) RETURN_IF_ERROR(check_writable("mapping for writing"));
+  if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
+    return fail_here(Code::kArgument, describe("mapping", range));
+  if (!maps_) return cannot(0);
+  struct stat info;
+  if (::fstat(fd_, &info) != 0) return fail_errno(errno, "asking for the size", path_);
+  const bool dense = range.end() <= info.st_size && info.st_blocks * 512 >= info.st_size;
+  if (writes && !dense && !range.empty() &&
+      uninterrupted([&] { return calls_.fallocate(fd_, 0, range.offset, range.length); }) != 0)
+    return cannot(errno);
+  const Extent present = writes ? range : intersect(range, {0, info.st_size});
+  Transferred moved{.bytes = 0, .eof = present.length < range.length, .requests = 1};
+  if (present.empty()) return moved;
+  auto mapping = Mapping::make(fd_, present, writes);
+  if (!mapping) return cannot(mapping.error().sys_errno);
+  moved.bytes = body((*mapping)->data(), present.length);
+  if (!(*mapping)->whole()) return cannot(0);
   return moved;
 }
 

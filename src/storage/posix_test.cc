@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstring>
 #include <fstream>
 #include <vector>
 
@@ -279,6 +282,53 @@ TEST_F(Posix, ExclusiveLocksNeedAHandleThatWrites) {
   const auto reader = open({}, {.read = true});
   EXPECT_TRUE(reader->lock({0, 10}, LockMode::kShared));
   EXPECT_EQ(reader->lock({0, 10}, LockMode::kExclusive).error().code, Code::kAccess);
+}
+
+TEST_F(Posix, WhatIsCutOffWhileMappedIsNoCrash) {
+  const auto storage = open();
+  if (!storage->caps().maps) GTEST_SKIP() << "the file system of " << path_ << " is not mapped";
+  ASSERT_TRUE(storage->resize(100000));
+  std::vector<std::byte> copied(100000);
+  for (const bool writes : {false, true}) {
+    ASSERT_TRUE(storage->resize(100000));
+    const auto moved = storage->map({0, 100000}, writes, [&](std::byte* data, Bytes present) {
+      EXPECT_EQ(::truncate(path_.c_str(), 5000), 0);
+      const auto length = static_cast<std::size_t>(present);
+      std::memcpy(writes ? data : copied.data(), writes ? copied.data() : data, length);
+      return present;
+    });
+    ASSERT_FALSE(moved);
+    EXPECT_EQ(moved.error().code, Code::kUnsupportedOperation);
+    EXPECT_EQ(storage->size(), Bytes{5000});
+  }
+}
+
+TEST_F(Posix, OtherBusErrorsStillEndTheProgram) {
+  const auto storage = open();
+  if (!storage->caps().maps) GTEST_SKIP() << "the file system of " << path_ << " is not mapped";
+  const auto crash = [&] {
+    (void)storage->map({0, 10}, true, [](std::byte*, Bytes) { return Bytes{10}; });
+    ::raise(SIGBUS);
+  };
+  EXPECT_EXIT(crash(), ::testing::KilledBySignal(SIGBUS), "");
+}
+
+TEST_F(Posix, AFullDiskIsNoCrash) {
+  PosixCalls calls;
+  calls.fallocate = [](int, int, off_t, off_t) {
+    errno = ENOSPC;
+    return -1;
+  };
+  const auto storage = open(calls);
+  bool called = false;
+  const auto moved = storage->map({0, 10}, true, [&](std::byte*, Bytes) {
+    called = true;
+    return Bytes{0};
+  });
+  ASSERT_FALSE(moved);
+  EXPECT_EQ(moved.error().code, Code::kUnsupportedOperation);
+  EXPECT_FALSE(called);
+  EXPECT_EQ(storage->size(), Bytes{0});
 }
 
 TEST_F(Posix, OtherProcessesAreExcluded) {

@@ -2,6 +2,7 @@
 // or a wrapper implements; everything above speaks only this.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -16,6 +17,7 @@ namespace stridio {
 struct Caps {
   bool locks = false;             // lock() excludes every opener of the file on every process
   bool native_list = false;       // many extents travel in one request
+  bool maps = false;              // map() can be had
   Bytes alignment = 1;            // transfers at multiples of this are cheapest
   Bytes preferred = 1 << 22;      // a transfer of this length runs at full bandwidth
   std::int64_t largest_list = 1;  // most extents in one native request
@@ -54,6 +56,14 @@ class Storage {
                                     std::span<const Span> memory) = 0;
   virtual Result<Transferred> writev(std::span<const Extent> extents,
                                      std::span<const Span> memory) = 0;
+
+  // Lays `range` of the file into memory and has `body` read or, where `writes`, write there: its arguments are the
+  // address of the range's first byte, and how many bytes of the range the file has; it returns how many it moved. For
+  // writing, the file is made to reach the range's end first, with space for all of it; what `body` leaves alone stays as
+  // it was. kUnsupportedOperation where that cannot be had, for this range or at all, or was disturbed: then nothing, or
+  // some of what `body` moved, has arrived, and the caller moves it by readv or writev.
+  using MapBody = std::function<Bytes(std::byte* data, Bytes present)>;
+  virtual Result<Transferred> map(Extent range, bool writes, const MapBody& body) = 0;
 
   virtual Result<Bytes> size() = 0;
   // Cuts or extends with zeros.

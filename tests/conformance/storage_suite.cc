@@ -193,6 +193,60 @@ TEST_P(StorageSuite, RequestsAreCounted) {
   EXPECT_EQ(nothing->requests, 0);
 }
 
+// ---- Mapping
+
+// Where mapping works it is a way to the same bytes; where it does not, it says so and does nothing.
+TEST_P(StorageSuite, MapsWhatReadsAndWritesSee) {
+  write_at(*storage_, 0, numbered(100));
+  const auto changed = storage_->map({50, 70000}, true, [](std::byte* data, Bytes present) {
+    EXPECT_EQ(present, 70000);
+    EXPECT_EQ(data[0], std::byte{51});
+    EXPECT_EQ(data[69999], std::byte{0});
+    data[1] = data[69998] = std::byte{7};
+    return Bytes{2};
+  });
+  if (!changed) {
+    EXPECT_FALSE(storage_->caps().maps);
+    EXPECT_EQ(changed.error().code, Code::kUnsupportedOperation);
+    EXPECT_EQ(whole(*storage_), numbered(100));
+    return;
+  }
+  EXPECT_TRUE(storage_->caps().maps);
+  EXPECT_EQ(changed->bytes, 2);
+  EXPECT_FALSE(changed->eof);
+  Data expected(70050);
+  const Data start = numbered(100);
+  std::copy(start.begin(), start.end(), expected.begin());
+  expected[51] = expected[70048] = std::byte{7};
+  EXPECT_TRUE(whole(*storage_) == expected);
+
+  write_at(*storage_, 69000, numbered(10));
+  Data seen;
+  const auto look = [&](std::byte* data, Bytes present) {
+    seen.assign(data, data + present);
+    return present;
+  };
+  const auto cut = storage_->map({69000, 5000}, false, look);
+  ASSERT_TRUE(succeeded(cut));
+  EXPECT_TRUE(cut->eof);
+  EXPECT_EQ(cut->bytes, 1050);
+  EXPECT_TRUE(seen == read_at(*storage_, 69000, 5000));
+  const auto beyond = storage_->map({80000, 10}, false, look);
+  ASSERT_TRUE(succeeded(beyond));
+  EXPECT_TRUE(beyond->eof);
+  EXPECT_EQ(beyond->bytes, 0);
+  EXPECT_EQ(storage_->size(), Bytes{70050});
+  EXPECT_FALSE(storage_->map({-1, 10}, false, look));
+}
+
+TEST_P(StorageSuite, MapsOfReadersDoNotWrite) {
+  write_at(*storage_, 0, numbered(10));
+  const auto reader = open({.read = true});
+  const auto refused = reader->map({0, 10}, true, [](std::byte*, Bytes) { return Bytes{0}; });
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().code, Code::kOther);
+}
+
 // ---- Sizes
 
 TEST_P(StorageSuite, ResizeCutsAndExtendsWithZeros) {

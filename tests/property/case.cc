@@ -124,7 +124,7 @@ void draw_access(Random& random, Case& drawn) {
     rules.force = "sieve";
     rules.may_modify_holes = true;
     rules.lock_writes = rules.lock_writes || drawn.crew.ranks > 1;
-  } else if (drawn.cell.way == Way::kList || drawn.cell.way == Way::kDirect) {
+  } else if (drawn.cell.way == Way::kList || drawn.cell.way == Way::kMapped || drawn.cell.way == Way::kDirect) {
     rules.force = name_of(drawn.cell.way);
     rules.may_modify_holes = false;
   }
@@ -155,6 +155,7 @@ void draw_profile(Random& random, Case& drawn) {
     if (one_in(random, 3)) costs->depth = 16;
   }
   profile.staging = one_in(random, 2) ? pick(random, 1, 100) : pick(random, 100, 10000);
+  profile.map_window = one_in(random, 2) ? pick(random, 1, 100) : pick(random, 100, 20000);
   profile.long_range = one_in(random, 2) ? 2048 : pick(random, 1, 40);
 }
 
@@ -182,6 +183,8 @@ const char* name_of(Way way) {
       return "direct";
     case Way::kList:
       return "list";
+    case Way::kMapped:
+      return "mapped";
     case Way::kSieve:
       return "sieve";
     case Way::kIndependent:

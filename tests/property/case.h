@@ -17,6 +17,7 @@ enum class Way {
   // Each rank by itself.
   kDirect,
   kList,
+  kMapped,
   kSieve,
   // By a collective call.
   kIndependent,
@@ -24,7 +25,7 @@ enum class Way {
   kTwoPhaseMessages,
   kPlanned,
 };
-inline constexpr Way kWays[] = {Way::kDirect,      Way::kList,           Way::kSieve,
+inline constexpr Way kWays[] = {Way::kDirect,      Way::kList,           Way::kMapped,         Way::kSieve,
                                 Way::kIndependent, Way::kTwoPhaseShared, Way::kTwoPhaseMessages,
                                 Way::kPlanned};
 const char* name_of(Way way);

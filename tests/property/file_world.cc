@@ -66,7 +66,7 @@ HintList draw_hints(Random& random) {
   draw_hint(random, hints, "romio_ds_write", {"enable", "enable", "disable", "automatic"});
   draw_hint(random, hints, "ind_rd_buffer_size", {"4096", "5001"});
   draw_hint(random, hints, "ind_wr_buffer_size", {"4096", "5001"});
-  draw_hint(random, hints, "stridio_method", {"direct", "list", "sieve", "independent", "two_phase"});
+  draw_hint(random, hints, "stridio_method", {"direct", "list", "mapped", "sieve", "independent", "two_phase"});
   return hints;
 }
 

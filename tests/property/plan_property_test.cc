@@ -194,11 +194,12 @@ AccessCase draw_access_case(std::uint64_t seed) {
   drawn.shape = shape_of(one_in(random, 2) ? Direction::kRead : Direction::kWrite, file,
                          random_memory(random, std::min<Bytes>(file.size(), 1000)));
   if (one_in(random, 4)) drawn.caps = {.native_list = true, .largest_list = pick(random, 1, 256)};
+  drawn.caps.maps = one_in(random, 2);
   drawn.rules.may_modify_holes = one_in(random, 2);
   drawn.rules.lock_writes = one_in(random, 2);
   drawn.rules.sieve_reads = !one_in(random, 4);
   drawn.rules.prefer_sieve = one_in(random, 4);
-  const char* methods[] = {"", "", "direct", "list", "sieve", "no such method"};
+  const char* methods[] = {"", "", "direct", "list", "mapped", "sieve", "no such method"};
   drawn.rules.force = methods[random() % std::size(methods)];
   return drawn;
 }
@@ -210,7 +211,9 @@ void expect_allowed(const AccessCase& drawn, const AccessPlan& plan) {
     EXPECT_TRUE(writes ? drawn.rules.may_modify_holes : drawn.rules.sieve_reads);
   }
   EXPECT_EQ(plan.locked, writes && drawn.rules.lock_writes);
-  EXPECT_EQ(plan.method == Method::kDirect, drawn.shape.file_ranges == 1);
+  const bool mapped = plan.method == Method::kMapped;
+  EXPECT_EQ(plan.method == Method::kDirect, drawn.shape.file_ranges == 1 && !mapped);
+  EXPECT_TRUE(!mapped || (drawn.caps.maps && drawn.shape.ascending));
   EXPECT_GT(plan.window, 0);
 }
 

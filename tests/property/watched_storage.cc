@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <vector>
 
 namespace stridio::testing {
 namespace {
@@ -30,6 +31,23 @@ class WatchedStorage final : public Storage {
   Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
     for (const Extent& extent : extents) judge_write(extent);
     return note(storage_->writev(extents, memory));
+  }
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    // A writing body gets a copy: in the mapping others may write meanwhile.
+    auto moved = storage_->map(range, writes, [&](std::byte* data, Bytes present) {
+      if (!writes) return body(data, present);
+      const std::vector<std::byte> before(data, data + present);
+      std::vector<std::byte> after = before;
+      const Bytes bytes = body(after.data(), present);
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        if (before[i] == after[i]) continue;
+        judge_write({range.offset + static_cast<Offset>(i), 1});
+        data[i] = after[i];
+      }
+      return bytes;
+    });
+    if (!moved && moved.error().code == Code::kUnsupportedOperation) return moved;
+    return note(std::move(moved));
   }
   Result<Bytes> size() override { return note(storage_->size()); }
   Status resize(Bytes size) override { return note(storage_->resize(size)); }

@@ -33,6 +33,10 @@ class DelayedStorage final : public Storage {
                              std::span<const Span> memory) override {
     return delayed(storage_->writev(extents, memory));
   }
+  // A storage at a distance cannot be mapped.
+  Result<Transferred> map(Extent, bool, const MapBody&) override {
+    return fail({.code = Code::kUnsupportedOperation, .what = "mapping a delayed storage", .path = storage_->path()});
+  }
   Result<Bytes> size() override { return delayed(storage_->size()); }
   Status resize(Bytes size) override { return delayed(storage_->resize(size)); }
   Status reserve(Bytes size) override { return delayed(storage_->reserve(size)); }
@@ -40,7 +44,11 @@ class DelayedStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return delayed(storage_->lock(range, mode));
   }
-  Caps caps() const override { return storage_->caps(); }
+  Caps caps() const override {
+    Caps caps = storage_->caps();
+    caps.maps = false;
+    return caps;
+  }
   const std::string& path() const override { return storage_->path(); }
 
  private:

@@ -42,6 +42,10 @@ class FaultyStorage final : public Storage {
                              std::span<const Span> memory) override {
     return transfer(kFaultWrite, &Storage::writev, extents, memory);
   }
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    RETURN_IF_ERROR(pass(writes ? kFaultWrite : kFaultRead));
+    return storage_->map(range, writes, body);
+  }
   Result<Bytes> size() override {
     RETURN_IF_ERROR(pass(kFaultSize));
     return storage_->size();

@@ -46,6 +46,9 @@ class TracedStorage final : public Storage {
                              std::span<const Span> memory) override {
     return transfer(counters_->write, [&] { return storage_->writev(extents, memory); });
   }
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    return transfer(writes ? counters_->write : counters_->read, [&] { return storage_->map(range, writes, body); });
+  }
   Result<Bytes> size() override {
     return single(counters_->size, [&] { return storage_->size(); });
   }
