@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "access/deep.h"
 #include "base/guarded.h"
 
 namespace stridio {
@@ -60,8 +61,7 @@ Result<Transferred> move(const AccessPlan& plan, Storage& storage, Direction dir
     ASSIGN_OR_RETURN(lock, storage.lock(bounds_of(batch), LockMode::kExclusive));
   }
   const Stopwatch watch(times.storage);
-  return direction == Direction::kRead ? storage.readv(batch.extents, batch.spans)
-                                       : storage.writev(batch.extents, batch.spans);
+  return transfer_deep(storage, direction, batch.extents, batch.spans, plan.depth, plan.unit);
 }
 
 // The next ranges of file and memory side by side, straight from the user's memory.
@@ -135,6 +135,12 @@ Window window_at(const Pattern& file, Bytes position, Bytes length) {
   return {{begin, end - begin}, position, end_position - position};
 }
 
+Result<Transferred> move_window(const AccessPlan& plan, Storage& storage, Direction direction, const Extent& range,
+                                std::byte* buffer) {
+  const Span span{buffer, range.length};
+  return transfer_deep(storage, direction, {&range, 1}, {&span, 1}, plan.depth, plan.unit);
+}
+
 Result<Transferred> run_mapped(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                const Memory& memory, Times& times) {
   const bool reads = direction == Direction::kRead;
@@ -178,7 +184,7 @@ Result<Transferred> sieve_read(const AccessPlan& plan, Storage& storage, const P
     Transferred got;
     {
       const Stopwatch watch(times.storage);
-      ASSIGN_OR_RETURN(got, storage.read(window.range, buffer.data()));
+      ASSIGN_OR_RETURN(got, move_window(plan, storage, Direction::kRead, window.range, buffer.data()));
     }
     const Bytes arrived = file.bytes_below(window.range.offset + got.bytes) - window.position;
     const Stopwatch watch(times.copy);
@@ -195,9 +201,9 @@ Result<Transferred> sieve_read(const AccessPlan& plan, Storage& storage, const P
 }
 
 // Fills the buffer with what the file holds; zeros past its end, as a hole there would read.
-Status read_old(Storage& storage, const Window& window, std::vector<std::byte>& buffer,
+Status read_old(const AccessPlan& plan, Storage& storage, const Window& window, std::vector<std::byte>& buffer,
                 Transferred& done) {
-  ASSIGN_OR_RETURN(const Transferred got, storage.read(window.range, buffer.data()));
+  ASSIGN_OR_RETURN(const Transferred got, move_window(plan, storage, Direction::kRead, window.range, buffer.data()));
   std::memset(buffer.data() + got.bytes, 0, static_cast<std::size_t>(window.range.length - got.bytes));
   done.requests += got.requests;
   return {};
@@ -216,7 +222,7 @@ Result<Transferred> sieve_write(const AccessPlan& plan, Storage& storage, const 
     }
     if (window.needed < window.range.length) {
       const Stopwatch watch(times.storage);
-      RETURN_IF_ERROR(read_old(storage, window, buffer, done));
+      RETURN_IF_ERROR(read_old(plan, storage, window, buffer, done));
     }
     {
       const Stopwatch watch(times.copy);
@@ -224,7 +230,7 @@ Result<Transferred> sieve_write(const AccessPlan& plan, Storage& storage, const 
       copy(sieve, user, window.needed);
     }
     const Stopwatch watch(times.storage);
-    ASSIGN_OR_RETURN(const Transferred put, storage.write(window.range, buffer.data()));
+    ASSIGN_OR_RETURN(const Transferred put, move_window(plan, storage, Direction::kWrite, window.range, buffer.data()));
     done.bytes += window.needed;
     done.requests += put.requests;
   }
@@ -249,7 +255,8 @@ Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction 
   });
 }
 
-Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin) {
+Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin, int depth,
+                  Bytes unit) {
   Batch batch;
   for (std::size_t i = 0; i < extents.size();) {
     batch.clear();
@@ -257,7 +264,7 @@ Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* 
       batch.add(extents[i].offset, extents[i].length);
       batch.add(buffer + (extents[i].offset - origin), extents[i].length);
     }
-    RETURN_IF_ERROR(storage.writev(batch.extents, batch.spans));
+    RETURN_IF_ERROR(transfer_deep(storage, Direction::kWrite, batch.extents, batch.spans, depth, unit));
   }
   return {};
 }
