@@ -40,11 +40,10 @@ constexpr double kBar = 1.25;
 struct Distance {
   const char* name;
   double latency;  // seconds
-  int depth;       // requests of one list under way at once
   double bytes_per_second;
 };
-constexpr Distance kDistances[] = {{"tmpfs", 0, 1, 0},        {"0.1ms", 1e-4, 16, 1e9},   {"1ms", 1e-3, 16, 1e9},
-                                   {"1ms-depth1", 1e-3, 1, 1e9}, {"10ms", 1e-2, 16, 1e9}};
+constexpr Distance kDistances[] = {{"tmpfs", 0, 0}, {"0.1ms", 1e-4, 1e9}, {"1ms", 1e-3, 1e9}, {"10ms", 1e-2, 1e9}};
+constexpr int kDeepest = 16;  // requests of one process at once
 
 enum class Leave { kNone, kHoles };  // whether a write may modify holes, under locks
 
@@ -69,8 +68,7 @@ std::unique_ptr<Storage> open(const std::string& path, const Distance& distance,
 }
 
 std::shared_ptr<DelayLine> line_of(const Distance& distance) {
-  DelayModel model{.latency = std::chrono::nanoseconds(static_cast<std::int64_t>(distance.latency * 1e9)),
-                   .depth = distance.depth};
+  DelayModel model{.latency = std::chrono::nanoseconds(static_cast<std::int64_t>(distance.latency * 1e9))};
   if (distance.bytes_per_second > 0) model.bytes_per_second = distance.bytes_per_second;
   return std::make_shared<DelayLine>(model);
 }
@@ -148,7 +146,7 @@ double least_seconds(const Cell& cell, const std::string& method) {
   for (const Pattern& file : cell.files) most = std::max(most, file.contiguous() ? 1 : file.runs());
   const double requests = static_cast<double>(most);
   if (method == "loop") return requests * cell.distance.latency;
-  if (method == "list") return std::ceil(requests / cell.distance.depth) * cell.distance.latency;
+  if (method == "list") return std::ceil(requests / kDeepest) * cell.distance.latency;
   return 0;
 }
 
@@ -191,7 +189,7 @@ std::vector<Way> measure(const Cell& cell, const std::string& path, const Profil
 std::optional<Cell> regular_cell(const Distance& distance, Direction direction, Leave leave, int ranks, Bytes piece,
                                  int percent) {
   const Bytes period = std::max<Bytes>(ranks * piece, ranks * piece * 100 / (100 - percent));
-  const double waiting = distance.latency > 0 ? kMostWaiting / distance.latency * distance.depth : 1e9;
+  const double waiting = distance.latency > 0 ? kMostWaiting / distance.latency * kDeepest : 1e9;
   const std::int64_t count =
       std::min({kMostBytes / piece, kFile / period, std::int64_t{16384}, static_cast<std::int64_t>(waiting)});
   if (count < 2) return std::nullopt;
@@ -256,7 +254,7 @@ Cell random_cell(std::uint64_t seed) {
   cell.direction = pick(random, 0, 1) == 0 ? Direction::kRead : Direction::kWrite;
   cell.leave = cell.direction == Direction::kWrite && pick(random, 0, 1) == 0 ? Leave::kHoles : Leave::kNone;
   const int ranks = 1 << pick(random, 0, 2);
-  const double waiting = cell.distance.latency > 0 ? kMostWaiting / cell.distance.latency * cell.distance.depth : 16384;
+  const double waiting = cell.distance.latency > 0 ? kMostWaiting / cell.distance.latency * kDeepest : 16384;
   const int parts = static_cast<int>(pick(random, 1, 5));
   Offset end = 0;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -1,19 +1,18 @@
 // A step sends requests of one kind and takes the least time of a few tries: what disturbs makes slower, never faster.
 //   small     one request of a page, alone
 //   large     one request of 1 MiB, alone
-//   shared    several such requests at once, on a thread each
-//   depth     4 small ones in one list, and where those overlap, 16, 64
+//   shared    several such requests at once
+//   depth     4 small ones under way at once, and where those overlap, 16
 // Local storages, whose requests are a system call, keep the tuned constants in all that does not differ twofold: noise of
 // the page cache must not decide.
 #include "access/calibrate.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
-#include <thread>
 #include <vector>
 
+#include "access/deep.h"
 #include "base/guarded.h"
 
 namespace stridio {
@@ -24,47 +23,56 @@ using Clock = std::chrono::steady_clock;
 constexpr Bytes kSmall = 4096;
 constexpr Bytes kLarge = Bytes{1} << 20;
 constexpr int kStreams = 4;
+constexpr int kDeepest = 16;       // threads
+constexpr double kWorthIt = 1.5;   // times faster
+constexpr double kRequests = 8;    // small ones in whose time all must be known, on a storage too slow for its budget
+constexpr double kMostSeconds = 0.25;
 
 class Calibration {
  public:
   Calibration(Storage& storage, const CalibrationRules& rules, Bytes length)
-      : storage_(storage), rules_(rules), length_(length), buffer_(static_cast<std::size_t>(length), std::byte{1}),
-        start_(Clock::now()) {}
+      : storage_(storage), length_(length), buffer_(static_cast<std::size_t>(length), std::byte{1}),
+        budget_(rules.budget / 2), start_(Clock::now()) {}
 
   Result<StorageCosts> measure(Direction direction) {
     direction_ = direction;
-    ASSIGN_OR_RETURN(const double small, small_seconds());
     StorageCosts costs;
-    costs.request_seconds = small;
+    ASSIGN_OR_RETURN(costs.request_seconds, small_seconds());
+    budget_ = std::min(std::max(budget_, kRequests * costs.request_seconds), kMostSeconds);
+    const int tries = costs.waits() ? 1 : 3;
+    if (costs.waits()) RETURN_IF_ERROR(measure_overlap(costs));
     const Bytes large = std::min(kLarge, length_ / kStreams);
-    if (large >= 8 * kSmall) {
-      ASSIGN_OR_RETURN(const double alone, least([&] { return move({{0, large}}); }, 3));
-      costs.byte_seconds = per_byte(alone - small, large);
-      costs.shared_byte_seconds = costs.byte_seconds;
-      if (time_left()) {
-        ASSIGN_OR_RETURN(const double together, least([&] { return move_at_once(large); }, 2));
-        // Less than a stream alone is no news: the threads' start costs something too.
-        costs.shared_byte_seconds = std::min(costs.byte_seconds, per_byte(together - small, kStreams * large));
-      }
-    }
-    for (int requests = 4; requests <= 64 && requests * 2 * kSmall <= length_ && time_left(); requests *= 4) {
-      ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(requests); }, 2));
-      const double depth = std::clamp(requests * small / seconds, 1.0, static_cast<double>(requests));
-      costs.depth = std::max(costs.depth, depth);
-      if (depth < 0.6 * requests) break;
-    }
+    if (large < 8 * kSmall || !time_left()) return costs;
+    ASSIGN_OR_RETURN(const double alone, least([&] { return move({{0, large}}); }, tries));
+    costs.byte_seconds = costs.shared_byte_seconds = per_byte(alone - costs.request_seconds, large);
+    if (!time_left()) return costs;
+    ASSIGN_OR_RETURN(const double together, least([&] { return move_at_once(large); }, tries));
+    // Several that are slower than one are no news: starting them costs something too.
+    costs.shared_byte_seconds = std::min(
+        costs.byte_seconds, per_byte(together - costs.request_seconds, kStreams * (large - kSmall)));
     return costs;
   }
 
  private:
-  bool time_left() const { return std::chrono::duration<double>(Clock::now() - start_).count() < rules_.budget; }
+  bool time_left() const { return std::chrono::duration<double>(Clock::now() - start_).count() < budget_; }
 
-  // The first request of all pays for what all find made: it is not counted where a second is affordable.
+  // The first request of all pays for what all find made, and counts where more cannot be afforded.
   Result<double> small_seconds() {
     const auto once = [&] { return move({{0, kSmall}}); };
     ASSIGN_OR_RETURN(const double first, least(once, 1));
-    ASSIGN_OR_RETURN(const double rest, least(once, first < 1e-4 ? 16 : first < 3e-3 ? 2 : 1));
-    return std::max(1e-7, rest);
+    ASSIGN_OR_RETURN(const double rest, least(once, first < 1e-4 ? 16 : 1));
+    return std::max(1e-7, std::min(first, rest));
+  }
+
+  Status measure_overlap(StorageCosts& costs) {
+    for (int depth = 4; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
+      ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, 1));
+      const double overlap = depth * costs.request_seconds / seconds;
+      if (overlap < kWorthIt * costs.overlap) break;
+      costs.depth = depth;
+      costs.overlap = std::min(overlap, static_cast<double>(depth));
+    }
+    return {};
   }
 
   template <typename Step>
@@ -82,37 +90,31 @@ class Calibration {
     return std::max(1e-12, seconds / static_cast<double>(bytes));
   }
 
-  Status move(const std::vector<Extent>& extents) {
+  Status move(const std::vector<Extent>& extents, int depth = 1) {
     std::vector<Span> spans;
     for (const Extent& extent : extents) spans.push_back({buffer_.data() + extent.offset, extent.length});
-    const auto moved = direction_ == Direction::kRead ? storage_.readv(extents, spans) : storage_.writev(extents, spans);
-    if (!moved) return fail(moved.error());
-    if (moved->eof) return fail(Code::kIo, "calibration: the file became shorter");
+    ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(storage_, direction_, extents, spans, depth, kLarge));
+    if (moved.eof) return fail(Code::kIo, "calibration: the file became shorter");
     return {};
   }
 
   // Apart from one another, so that they are requests of their own.
-  Status move_list(int requests) {
+  Status move_list(int depth) {
     std::vector<Extent> extents;
-    for (int i = 0; i < requests; ++i) extents.push_back({i * (length_ / requests / kSmall * kSmall), kSmall});
-    return move(extents);
+    for (int i = 0; i < depth; ++i) extents.push_back({i * (length_ / depth), kSmall});
+    return move(extents, depth);
   }
 
   Status move_at_once(Bytes large) {
-    std::array<Status, kStreams> results;
-    std::vector<std::jthread> threads;
-    for (int i = 1; i < kStreams; ++i)
-      threads.emplace_back([&, i] { results[static_cast<std::size_t>(i)] = guarded([&] { return move({{i * large, large}}); }); });
-    results[0] = move({{0, large}});
-    threads.clear();
-    for (const Status& result : results) RETURN_IF_ERROR(result);
-    return {};
+    std::vector<Extent> extents;
+    for (int i = 0; i < kStreams; ++i) extents.push_back({i * large, large - kSmall});
+    return move(extents, kStreams);
   }
 
   Storage& storage_;
-  const CalibrationRules& rules_;
   const Bytes length_;
   std::vector<std::byte> buffer_;
+  double budget_;  // of the direction that is measured
   const Clock::time_point start_;
   Direction direction_ = Direction::kRead;
 };
@@ -127,7 +129,8 @@ StorageCosts settled(const StorageCosts& measured) {
   return {.request_seconds = settled(measured.request_seconds, tuned.request_seconds),
           .byte_seconds = settled(measured.byte_seconds, tuned.byte_seconds),
           .shared_byte_seconds = settled(measured.shared_byte_seconds, tuned.shared_byte_seconds),
-          .depth = settled(measured.depth, tuned.depth)};
+          .depth = tuned.depth,
+          .overlap = tuned.overlap};
 }
 
 }  // namespace
@@ -142,12 +145,10 @@ Result<Profile> calibrate(Storage& storage, const CalibrationRules& rules) {
     if (length < kSmall) return fail(Code::kOther, "calibration: too few bytes to measure on");
     Profile profile;
     if (rules.writes) {
-      CalibrationRules half = rules;
-      half.budget = rules.budget / 2;
-      ASSIGN_OR_RETURN(profile.write, Calibration(storage, half, length).measure(Direction::kWrite));
+      ASSIGN_OR_RETURN(profile.write, Calibration(storage, rules, length).measure(Direction::kWrite));
       std::byte last{};
       RETURN_IF_ERROR(storage.write({length - 1, 1}, &last));
-      ASSIGN_OR_RETURN(profile.read, Calibration(storage, half, length).measure(Direction::kRead));
+      ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, length).measure(Direction::kRead));
       profile.write = settled(profile.write);
       profile.read = settled(profile.read);
     } else {

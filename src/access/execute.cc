@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "access/deep.h"
 #include "base/guarded.h"
 
 namespace stridio {
@@ -62,8 +63,7 @@ Result<Transferred> move(const AccessPlan& plan, Storage& storage, Direction dir
     ASSIGN_OR_RETURN(lock, storage.lock(bounds_of(batch), LockMode::kExclusive));
   }
   const Stopwatch watch(times.storage);
-  return direction == Direction::kRead ? storage.readv(batch.extents, batch.spans)
-                                       : storage.writev(batch.extents, batch.spans);
+  return transfer_deep(storage, direction, batch.extents, batch.spans, plan.depth, plan.unit);
 }
 
 // The next ranges of file and memory side by side, straight from the user's memory.
@@ -334,11 +334,15 @@ class Sieve {
     reads_ ? copy(user_, buffer, bytes) : copy(buffer, user_, bytes);
   }
 
+  Result<Transferred> transfer(Direction direction, std::span<const Extent> extents, std::span<const Span> memory) {
+    return transfer_deep(storage_, direction, extents, memory, plan_.depth, plan_.unit);
+  }
+
   Status read() {
     Transferred got;
     {
       const Stopwatch watch(times_.storage);
-      ASSIGN_OR_RETURN(got, storage_.readv(batch_.extents, batch_.spans));
+      ASSIGN_OR_RETURN(got, transfer(Direction::kRead, batch_.extents, batch_.spans));
     }
     const Stopwatch watch(times_.copy);
     done_.requests += got.requests;
@@ -371,7 +375,7 @@ class Sieve {
       move_run();
     }
     const Stopwatch watch(times_.storage);
-    ASSIGN_OR_RETURN(const Transferred put, storage_.writev(batch_.extents, batch_.spans));
+    ASSIGN_OR_RETURN(const Transferred put, transfer(Direction::kWrite, batch_.extents, batch_.spans));
     for (const Item& item : items_) done_.bytes += item.cluster.needed;
     done_.requests += put.requests;
     return {};
@@ -388,7 +392,7 @@ class Sieve {
     }
     if (extents.empty()) return {};
     const Stopwatch watch(times_.storage);
-    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
+    ASSIGN_OR_RETURN(const Transferred got, transfer(Direction::kRead, extents, spans));
     done_.requests += got.requests;
     Bytes left = got.bytes;
     for (const Span& span : spans) {
@@ -433,7 +437,8 @@ Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction 
   });
 }
 
-Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin) {
+Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin, int depth,
+                  Bytes unit) {
   Batch batch;
   for (std::size_t i = 0; i < extents.size();) {
     batch.clear();
@@ -441,7 +446,7 @@ Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* 
       batch.add(extents[i].offset, extents[i].length);
       batch.add(buffer + (extents[i].offset - origin), extents[i].length);
     }
-    RETURN_IF_ERROR(storage.writev(batch.extents, batch.spans));
+    RETURN_IF_ERROR(transfer_deep(storage, Direction::kWrite, batch.extents, batch.spans, depth, unit));
   }
   return {};
 }

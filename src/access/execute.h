@@ -15,7 +15,8 @@ namespace stridio {
 Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction,
                             const Pattern& file, const Memory& memory, Times& times);
 
-// Writes `extents` (ascending) from `buffer`, whose first byte stands for offset `origin`.
-Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin);
+// Writes `extents` (ascending) from `buffer`, whose first byte stands for offset `origin`, as transfer_deep does.
+Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin, int depth,
+                  Bytes unit);
 
 }  // namespace stridio

@@ -8,7 +8,8 @@ namespace {
 
 thread_local bool is_worker = false;
 
-// The program's signals are the program's threads' business.
+}  // namespace
+
 std::thread start_without_signals(std::function<void()> body) {
   sigset_t all, before;
   sigfillset(&all);
@@ -17,8 +18,6 @@ std::thread start_without_signals(std::function<void()> body) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
 }
-
-}  // namespace
 
 bool on_worker_thread() { return is_worker; }
 

@@ -18,6 +18,7 @@
 // a peer, and one window more where holes are modified.
 #include <cstring>
 
+#include "access/deep.h"
 #include "base/guarded.h"
 #include "collective/agreement.h"
 #include "collective/collective.h"
@@ -176,7 +177,8 @@ Status TwoPhase::fetch(const Extent& range, std::span<const Extent> extents) {
   spans.reserve(extents.size());
   for (const Extent& extent : extents)
     spans.push_back({buffer + (extent.offset - range.offset), extent.length});
-  ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
+  ASSIGN_OR_RETURN(const Transferred got,
+                   transfer_deep(storage_, Direction::kRead, extents, spans, plan_.depth, plan_.unit));
   requests_ += got.requests;
   Bytes left = got.bytes;
   for (const Extent& extent : extents) {
@@ -199,15 +201,16 @@ Status TwoPhase::flush(const FileWindow& window, std::byte* buffer) {
   const auto runs = static_cast<std::int64_t>(window.runs.size());
   requests_ += runs;
   if (!plan_.modify_holes(window.range.length, runs))
-    return write_from(storage_, window.runs, buffer, window.range.offset);
+    return write_from(storage_, window.runs, buffer, window.range.offset, plan_.depth, plan_.unit);
 
   Buffer whole(static_cast<std::size_t>(window.range.length));  // zeros past the end of the file
-  RETURN_IF_ERROR(storage_.read(window.range, whole.data()));
+  const Span all{whole.data(), window.range.length};
+  RETURN_IF_ERROR(transfer_deep(storage_, Direction::kRead, {&window.range, 1}, {&all, 1}, plan_.depth, plan_.unit));
   for (const Extent& run : window.runs) {
     const Offset at = run.offset - window.range.offset;
     std::memcpy(whole.data() + at, buffer + at, static_cast<std::size_t>(run.length));
   }
-  return write_from(storage_, {&window.range, 1}, whole.data(), window.range.offset);
+  return write_from(storage_, {&window.range, 1}, whole.data(), window.range.offset, plan_.depth, plan_.unit);
 }
 
 // The agreement of a round. False when nobody has a window left or somebody failed.

@@ -53,7 +53,7 @@ Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profil
   Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList};
   list.why = fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"));
   list.moved_bytes = static_cast<double>(shape.size);
-  list.storage_seconds = transfers(std::max(1.0, requests / costs.depth), list.moved_bytes, costs);
+  list.storage_seconds = transfers(std::max(1.0, requests / costs.overlap), list.moved_bytes, costs);
   if (rules.lock_writes && shape.direction == Direction::kWrite) list.storage_seconds += profile.lock_seconds;
   list.seconds = list.storage_seconds;
   if (stages(shape, profile)) list.seconds += copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges));
@@ -75,10 +75,10 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   sieve.largest_gap = std::min(window, Gaps::largest_of(classes));
   sieve.moved_bytes = size + holes.bytes;
   const double requests = clusters + cuts;
-  sieve.storage_seconds = transfers(std::max({1.0, cuts, requests / costs.depth}), sieve.moved_bytes, costs);
+  sieve.storage_seconds = transfers(std::max({1.0, cuts, requests / costs.overlap}), sieve.moved_bytes, costs);
   if (shape.direction == Direction::kWrite) {
     const double read = in_them + holes.bytes;
-    sieve.storage_seconds += transfers(std::max({1.0, cuts, (with_holes + cuts) / profile.read.depth}), read, profile.read);
+    sieve.storage_seconds += transfers(std::max({1.0, cuts, (with_holes + cuts) / profile.read.overlap}), read, profile.read);
     if (rules.lock_writes) sieve.storage_seconds += std::max(1.0, cuts) * profile.lock_seconds;
     sieve.moved_bytes += read;
   }
@@ -190,6 +190,7 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.moved_bytes = chosen->moved_bytes;
   plan.locked = rules.lock_writes && shape.direction == Direction::kWrite;
   plan.staged = stages(shape, profile);
+  plan.depth = profile.of(shape.direction).depth;
   plan.window = std::max(profile.staging, window_for(profile.of(shape.direction), profile.longest_staging));
   if (plan.method == Method::kSieve) {
     plan.window = sieving_window(shape, profile, rules);

@@ -54,6 +54,8 @@ struct AccessPlan {
   bool staged = false;   // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped
   bool locked = false;   // each request or window holds an exclusive range lock
   Bytes window = 0;      // staging or sieving buffer, or length of a mapping
+  int depth = 1;         // requests under way at once
+  Bytes unit = Bytes{1} << 20;  // bytes of a request at most, where depth > 1
   Bytes largest_gap = 0; // sieve: holes up to this are taken along, larger ones part requests
   double seconds = 0;    // as past calls correct it
   double uncorrected_seconds = 0;

@@ -158,7 +158,7 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   const Gaps::Class small = totals.gaps.below(std::min(taken, Gaps::kClasses));
   const auto moving = [&](double requests, double bytes, const StorageCosts& of) {
     const double windows = std::max(1.0, bytes / static_cast<double>(rules.window) / aggregators);
-    const double turns = std::max(windows, requests / aggregators / of.depth);
+    const double turns = std::max(windows, requests / aggregators / of.overlap);
     const double alone = turns * of.request_seconds + bytes / aggregators * of.byte_seconds;
     return of.waits() ? std::max(alone, of.request_seconds + bytes * of.shared_byte_seconds) : alone;
   };
@@ -287,6 +287,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   Bytes longest = 0;
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(rules.window, longest);
+  plan.depth = costs.depth;
   plan.request_bytes = costs.request_bytes();
   plan.largest_gap = static_cast<Bytes>(plan.request_bytes);
   plan.may_modify_holes = rules.may_modify_holes;

@@ -17,10 +17,11 @@ struct StorageCosts {
   double byte_seconds = 2e-10;         // one byte of a long request (5 GB/s)
   double shared_byte_seconds = 1e-10;  // one byte where several ranks transfer at once: never less than one alone takes
                                        // by itself divided by the ranks
-  double depth = 1;                    // requests of one list that pass in the time of one
+  int depth = 1;                       // requests of one list that are best kept under way at once,
+  double overlap = 1;                  // and how many of these pass in the time of one
 
   // A request this long takes as long for its bytes as for itself: so long a hole is better read than left out.
-  double request_bytes() const { return request_seconds / depth / byte_seconds; }
+  double request_bytes() const { return request_seconds / overlap / byte_seconds; }
   // Whether a request is mostly waited for, which ranks do together, or worked on, which cores do one at a time.
   bool waits() const { return request_seconds > 2e-5; }
 };

@@ -14,8 +14,7 @@ void DelayLine::carry(std::int64_t requests, Bytes bytes) {
         std::max(free_at_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(passing);
     passed = free_at_;
   }
-  const std::int64_t turns = (requests + model_.depth - 1) / model_.depth;
-  std::this_thread::sleep_until(passed + turns * model_.latency);
+  std::this_thread::sleep_until(passed + requests * model_.latency);
 }
 
 namespace {

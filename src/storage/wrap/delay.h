@@ -14,11 +14,10 @@ namespace stridio {
 struct DelayModel {
   std::chrono::nanoseconds latency{0};  // of every request
   double bytes_per_second = std::numeric_limits<double>::infinity();
-  int depth = 1;  // requests of one operation that are under way at once
 };
 
 // The way to a storage, shared by all who use it: bytes pass one after the other, latencies overlap
-// between threads, but within an operation only those of `depth` requests at a time. Thread-safe.
+// between threads but add up within an operation of several requests. Thread-safe.
 class DelayLine {
  public:
   explicit DelayLine(const DelayModel& model) : model_(model) {}

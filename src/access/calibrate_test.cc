@@ -1,0 +1,85 @@
+#include "access/calibrate.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "storage/memory.h"
+#include "storage/wrap/delay.h"
+#include "storage/wrap/fault.h"
+#include "storage/wrap/trace.h"
+
+namespace stridio {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr OpenMode kBoth{.read = true, .write = true};
+
+std::unique_ptr<Storage> far(std::chrono::nanoseconds latency, double bytes_per_second) {
+  const DelayModel model{.latency = latency, .bytes_per_second = bytes_per_second};
+  return wrap_delay(open_memory(make_memory_file(), kBoth), std::make_shared<DelayLine>(model));
+}
+
+void expect_near(double measured, double true_one) {
+  EXPECT_GT(measured, true_one / 1.3);
+  EXPECT_LT(measured, true_one * 1.3);
+}
+
+class CalibrateLatency : public ::testing::TestWithParam<std::chrono::microseconds> {};
+
+TEST_P(CalibrateLatency, FindsLatencyBandwidthAndOverlap) {
+  const double latency = std::chrono::duration<double>(GetParam()).count();
+  const auto profile = calibrate(*far(GetParam(), 5e8), {.writes = true});
+  ASSERT_TRUE(profile) << profile.error().text();
+  SCOPED_TRACE(describe(*profile));
+  EXPECT_GT(profile->measured_at, 0);
+  for (const StorageCosts& costs : {profile->read, profile->write}) {
+    expect_near(costs.request_seconds, latency);
+    expect_near(costs.byte_seconds, 2e-9);
+    EXPECT_TRUE(costs.waits());
+  }
+  EXPECT_GE(profile->write.depth, 4) << "the line takes any number of requests at once";
+  EXPECT_GT(profile->write.overlap, 2.5);
+}
+INSTANTIATE_TEST_SUITE_P(Far, CalibrateLatency, ::testing::Values(1000us, 3000us, 10000us));
+
+TEST(Calibrate, IsShort) {
+  const auto storage = far(1ms, 1e9);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(calibrate(*storage, {.writes = true}));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 80ms) << "meant to be 20 on an idle machine";
+}
+
+TEST(Calibrate, KeepsTunedConstantsNearby) {
+  const auto profile = calibrate(*open_memory(make_memory_file(), kBoth), {.writes = true});
+  ASSERT_TRUE(profile);
+  EXPECT_FALSE(profile->read.waits());
+  EXPECT_EQ(profile->read.depth, 1);
+}
+
+TEST(Calibrate, OnlyReadsWhatIsNotItsOwn) {
+  const auto file = make_memory_file();
+  std::vector<std::byte> data(1 << 20, std::byte{7});
+  ASSERT_TRUE(open_memory(file, kBoth)->write({0, 1 << 20}, data.data()));
+  const auto counters = std::make_shared<StorageCounters>();
+  const auto line = std::make_shared<DelayLine>(DelayModel{.latency = 1ms});
+  const auto storage = wrap_trace(wrap_delay(open_memory(file, kBoth), line), counters);
+  const auto profile = calibrate(*storage, {.writes = false});
+  ASSERT_TRUE(profile);
+  EXPECT_EQ(counters->write.calls, 0);
+  expect_near(profile->read.request_seconds, 1e-3);
+  expect_near(profile->write.request_seconds, 1e-3);
+}
+
+TEST(Calibrate, FailsWhereThereIsNothingToMeasureOn) {
+  EXPECT_FALSE(calibrate(*open_memory(make_memory_file(), kBoth), {.writes = false}));
+  for (int operation = 0; operation < 8; ++operation) {
+    const auto storage = wrap_fault(open_memory(make_memory_file(), kBoth),
+                                    {.kinds = kFaultAny, .first = operation, .every = 1, .sys_errno = ENOSPC});
+    EXPECT_FALSE(calibrate(*storage, {.writes = true})) << operation;
+  }
+}
+
+}  // namespace
+}  // namespace stridio

@@ -1,0 +1,99 @@
+#include "access/deep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "base/guarded.h"
+#include "base/worker.h"
+#include "storage/request.h"
+
+namespace stridio {
+namespace {
+
+// A part of the request, for one call of the storage.
+struct Part {
+  Extent extent;
+  std::size_t first = 0, count = 0;  // of the memory pieces
+};
+
+struct Parts {
+  std::vector<Part> list;
+  std::vector<Span> memory;
+};
+
+Parts cut(std::span<const Extent> extents, std::span<const Span> memory, Bytes unit) {
+  Parts parts;
+  MemoryCursor from(memory);
+  RunCursor runs(extents);
+  while (std::optional<Extent> run = runs.next()) {
+    while (!run->empty()) {
+      const Bytes length = std::min(unit, run->length);
+      Part part{{run->offset, length}, parts.memory.size()};
+      for (Bytes left = length; left > 0; left -= parts.memory.back().length) parts.memory.push_back(from.take(left));
+      part.count = parts.memory.size() - part.first;
+      parts.list.push_back(part);
+      *run = {run->offset + length, run->length - length};
+    }
+  }
+  return parts;
+}
+
+Result<Transferred> call(Storage& storage, Direction direction, std::span<const Extent> extents,
+                         std::span<const Span> memory) {
+  return direction == Direction::kRead ? storage.readv(extents, memory) : storage.writev(extents, memory);
+}
+
+bool ascend(std::span<const Extent> extents) {
+  return std::is_sorted(extents.begin(), extents.end(),
+                        [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+}
+
+// What the calls moved together: of a read, up to the first part that met the end of the file.
+Result<Transferred> sum(const std::vector<Result<Transferred>>& calls) {
+  Transferred all;
+  for (const auto& each : calls) {
+    if (!each) return each;
+    if (!all.eof) all.bytes += each->bytes;
+    all.eof = all.eof || each->eof;
+    all.requests += each->requests;
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::span<const Extent> extents,
+                                  std::span<const Span> memory, int depth, Bytes unit) {
+  if (depth <= 1 || extents.empty() || (direction == Direction::kRead && !ascend(extents)))
+    return call(storage, direction, extents, memory);
+  RETURN_IF_ERROR(check_request(extents, memory));
+  const Parts parts = cut(extents, memory, unit);
+  std::vector<Result<Transferred>> moved(parts.list.size());
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> failed = false;
+  const auto work = [&] {
+    for (std::size_t i; !failed && (i = next++) < parts.list.size();) {
+      const Part& part = parts.list[i];
+      moved[i] = guarded([&] {
+        return call(storage, direction, {&part.extent, 1}, std::span(parts.memory).subspan(part.first, part.count));
+      });
+      if (!moved[i]) failed = true;
+    }
+  };
+  std::vector<std::thread> threads;
+  const std::size_t helpers = std::min(static_cast<std::size_t>(depth), parts.list.size()) - 1;
+  for (std::size_t i = 0; i < helpers; ++i) {
+    try {
+      threads.push_back(start_without_signals(work));
+    } catch (const std::exception&) {
+      break;  // no more threads to be had: those that are there do it
+    }
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return sum(moved);
+}
+
+}  // namespace stridio

@@ -1,0 +1,14 @@
+// Requests of one process that are under way at once, for storages that are far: latencies of many overlap.
+#pragma once
+
+#include "plan/access_plan.h"
+#include "storage/storage.h"
+
+namespace stridio {
+
+// As storage.readv or storage.writev of the same lists, by up to `depth` threads, in requests of at most `unit` bytes.
+// A write that fails may have written any part of the request. A read whose extents do not ascend is one call.
+Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::span<const Extent> extents,
+                                  std::span<const Span> memory, int depth, Bytes unit);
+
+}  // namespace stridio
