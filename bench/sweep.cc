@@ -365,7 +365,14 @@ int run(const Options& options) {
   std::map<std::string, Profile> profiles;
   for (const Distance& distance : kDistances) {
     const auto storage = open(file.path, distance, line_of(distance));
-    profiles[distance.name] = calibrate(*storage, {.writes = true}).value_or(Profile{});
+    Profile& profile = profiles[distance.name];
+    profile.read.request_seconds = 1e3;
+    for (int i = 0; i < 5; ++i) {  // the quietest moment of a few
+      const Profile tried = calibrate(*storage, {.writes = true}).value_or(Profile{});
+      if (tried.read.request_seconds + tried.write.request_seconds <
+          profile.read.request_seconds + profile.write.request_seconds)
+        profile = tried;
+    }
     fmt::print("{}: {}\n", distance.name, describe(profiles[distance.name]));
   }
   Json report;

@@ -8,6 +8,7 @@
 
 #include "doctor_machine.h"
 #include "doctor_mpi.h"
+#include "file/profiles.h"
 
 namespace stridio {
 
@@ -83,6 +84,18 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
     print_advice(mpis, working);
   }
   return working > 0 ? 0 : 1;
+}
+
+int calibrate(const std::string& directory) {
+  const auto calibrated = calibrate_directory(directory);
+  if (!calibrated) {
+    fmt::print(stderr, "stridio doctor: {}\n", calibrated.error().text());
+    return 1;
+  }
+  fmt::print("{}\n  {}\n", calibrated->mount, describe(calibrated->profile));
+  if (calibrated->cached) fmt::print("  remembered in {} for a day\n", calibrated->cache);
+  else fmt::print("  not remembered: {}\n", calibrated->cached.error().text());
+  return calibrated->cached ? 0 : 1;
 }
 
 }  // namespace stridio

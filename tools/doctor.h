@@ -17,4 +17,7 @@ struct DoctorOptions {
 // one MPI, else 1.
 int doctor(const DoctorOptions& options, const Environment& environment);
 
+// Measures the mount of a directory, prints what it takes, and has Stridio remember it. 0 if that could be done, else 1.
+int calibrate(const std::string& directory);
+
 }  // namespace stridio

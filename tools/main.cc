@@ -46,15 +46,18 @@ void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& 
       "command cannot be run or found.\n");
 }
 
-void add_doctor(CLI::App& app, DoctorOptions& options) {
+void add_doctor(CLI::App& app, DoctorOptions& options, std::string& calibrated) {
   CLI::App* doctor = app.add_subcommand("doctor", "Say what works on this machine");
   doctor->add_option("--launcher", options.launchers,
                      "Check the MPI of this launcher too (may be repeated)");
   doctor->add_flag("--json", options.json, "Print the findings as JSON");
+  doctor->add_option("--calibrate", calibrated,
+                     "Instead measure the file system of this directory, and remember that for the planner");
   doctor->footer(
       "Examples:\n"
       "  stridio doctor\n"
-      "  stridio doctor --launcher /opt/mpich/bin/mpiexec --json\n\n"
+      "  stridio doctor --launcher /opt/mpich/bin/mpiexec --json\n"
+      "  stridio doctor --calibrate /scratch\n\n"
       "Each MPI found is checked by two ranks that write and read a file. The exit status is 0 if\n"
       "that went through Stridio under at least one MPI, else 1.\n");
 }
@@ -94,9 +97,9 @@ int main(int argc, char** argv) {
       "  stridio doctor                                          what works on this machine\n");
   RunOptions run_options;
   DoctorOptions doctor_options;
-  std::string mpi, libmpi;
+  std::string mpi, libmpi, calibrated;
   add_run(app, run_options, mpi, libmpi);
-  add_doctor(app, doctor_options);
+  add_doctor(app, doctor_options, calibrated);
   std::vector<std::string> own(argv + 1, argv + argc);
   run_options.command = take_command(own);
   std::reverse(own.begin(), own.end());
@@ -105,6 +108,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kOwnError;
   }
+  if (!calibrated.empty()) return calibrate(calibrated);
   if (app.got_subcommand("doctor")) return doctor(doctor_options, read_environment());
   return run_with(run_options, mpi, libmpi);
 }

@@ -66,7 +66,7 @@ class Calibration {
 
   Status measure_overlap(StorageCosts& costs) {
     for (int depth = 4; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
-      ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, 1));
+      ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, 2));
       const double overlap = depth * costs.request_seconds / seconds;
       if (overlap < kWorthIt * costs.overlap) break;
       costs.depth = depth;

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <limits>
 
 #include "base/log.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
+#include "file/profiles.h"
 #include "file/view.h"
 #include "storage/posix.h"
 
@@ -13,6 +15,8 @@
 
 namespace stridio {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 Error at_path(Error error, const std::string& path) {
   if (error.path.empty()) error.path = path;
@@ -71,7 +75,10 @@ Status FileImpl::close() {
       mine = agree(*parts_.group, mine);
     }
   }
+  const bool contradicted = corrections_[0].contradicts() || corrections_[1].contradicts();
+  if (contradicted && parts_.group->rank() == 0) forget_profile(parts_.path);
   if (!parts_.report_directory.empty()) {
+    parts_.report->note_profile(describe(parts_.profile));
     const Status written = parts_.report->write(parts_.report_directory, parts_.path,
                                                 parts_.group->rank(), parts_.group->size());
     if (!written) warn(written.error().text());
@@ -325,13 +332,18 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file,
                                             const Memory& memory) {
   const AccessPlan plan = plan_access(shape_of(direction, file, memory.pattern), parts_.storage->caps(),
-                                      profile_, access_rules(direction));
+                                      parts_.profile, access_rules(direction), correction(direction));
   std::unique_ptr<RangeLock> lock;
   if (atomic_ && !file.empty()) {
     ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));
   }
+  const auto start = Clock::now();
   ASSIGN_OR_RETURN(const Transferred moved,
                    execute(plan, *parts_.storage, direction, file, memory, parts_.report->times()));
+  if (!moved.eof) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    correct(direction, [&](Correction& all) { all.learn(plan.method, plan.uncorrected_seconds, seconds); });
+  }
   const std::string why = plan.explain();
   parts_.report->count(direction, false, moved.bytes, name_of(plan.method), why);
   explain(direction == Direction::kRead ? "read" : "write", why);
@@ -365,10 +377,17 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   }
   request.access = access_rules(access.direction);
   request.rules = collective_rules(access.direction);
-  request.profile = profile_;
+  request.profile = parts_.profile;
+  request.correction = correction(access.direction);
   if (atomic_) request.hold = [&] { return hold(access.direction, request.file.bounds()); };
   ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
                    run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));
+  if (!outcome.moved.eof) {
+    correct(access.direction, [&](Correction& all) {
+      if (outcome.strategy == Strategy::kTwoPhase) all.learn_two_phase(outcome.planned_seconds, outcome.seconds);
+      else all.learn(outcome.own_method, outcome.planned_seconds, outcome.seconds);
+    });
+  }
   parts_.report->count(access.direction, true, outcome.moved.bytes, outcome.method, outcome.why);
   explain(access.direction == Direction::kRead ? "read_all" : "write_all", outcome.why);
   return outcome.moved.bytes;
@@ -410,6 +429,11 @@ CollectiveRules FileImpl::collective_rules(Direction direction) const {
   rules.one_by_one = atomic_;
   rules.force = hints.method;
   return rules;
+}
+
+Correction FileImpl::correction(Direction direction) {
+  const std::scoped_lock lock(correction_mutex_);
+  return corrections_[static_cast<std::size_t>(direction)];
 }
 
 void FileImpl::explain(const char* call, const std::string& why) const {

@@ -1,6 +1,7 @@
 // The one implementation of File.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <mutex>
 
@@ -21,6 +22,7 @@ struct FileParts {
   std::string report_directory;      // empty: no report
   bool explain = false;
   bool readable = true;              // a write-only file may forbid reading
+  Profile profile;                   // the same on all ranks
 };
 
 class FileImpl final : public File {
@@ -68,6 +70,12 @@ class FileImpl final : public File {
   Status move_shared_pointer(Offset offset, Whence whence);
   Status change_size(Bytes size, Status (Storage::*change)(Bytes), const char* what);
   Status agreed_view(const View& view, const HintList& hints, std::optional<Error> invalid);
+  Correction correction(Direction direction);
+  template <typename Learn>
+  void correct(Direction direction, Learn learn) {
+    const std::scoped_lock lock(correction_mutex_);
+    learn(corrections_[static_cast<std::size_t>(direction)]);
+  }
   void explain(const char* call, const std::string& why) const;
 
   FileParts parts_;
@@ -75,7 +83,8 @@ class FileImpl final : public File {
   View view_;
   bool own_holes_ = false;  // nobody of the group or outside writes the holes of this rank's requests
   bool atomic_ = false;
-  Profile profile_;
+  std::mutex correction_mutex_;
+  std::array<Correction, 2> corrections_;  // by direction
   std::mutex pointer_mutex_;
   Bytes pointer_ = 0;       // in bytes of the view's data
 };

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
+#include "file/profiles.h"
 #include "storage/posix.h"
 
 namespace stridio {
@@ -76,6 +77,19 @@ Status same_mode(Group& group, const AccessMode& mode) {
   return {};
 }
 
+// An agreement after rank 0 has opened the file and knows its mount's profile, which all take over.
+Result<Profile> first_opened(Group& group, const Status& mine, const Profile& profile) {
+  struct Entry {
+    Verdict verdict;
+    Profile profile;
+  };
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), profile}));
+  std::vector<Verdict> verdicts;
+  for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
+  RETURN_IF_ERROR(worst(verdicts));
+  return entries.front().profile;
+}
+
 }  // namespace
 
 Result<Hints> agree_on_hints(Group& group, const Hints& base, const HintList& given) {
@@ -109,7 +123,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
                                          const AccessMode& mode, const HintList& given) {
   auto report = std::make_unique<Report>();
   FileParts parts{.group = group, .storage = nullptr, .report = std::move(report), .mode = mode,
-                  .hints = {}, .path = {}, .report_directory = {}, .explain = false};
+                  .hints = {}, .path = {}, .report_directory = {}, .explain = false, .profile = {}};
   {
     const Stopwatch watch(parts.report->times().open), all(parts.report->times().total);
     RETURN_IF_ERROR(same_mode(*group, mode));
@@ -118,8 +132,10 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     Result<std::unique_ptr<Storage>> storage = fail(Code::kOther, "not opened");
     if (path && group->rank() == 0) storage = open_storage(*path, mode, true, parts.readable);
     const bool tried = !path || group->rank() == 0;
-    RETURN_IF_ERROR(agree(*group, !path ? fail(path.error())
-                                        : tried && !storage ? fail(storage.error()) : Status()));
+    if (group->rank() == 0 && storage) parts.profile = profile_of(*path);
+    ASSIGN_OR_RETURN(parts.profile, first_opened(*group, !path ? fail(path.error())
+                                                         : tried && !storage ? fail(storage.error()) : Status(),
+                                                 parts.profile));
     if (group->rank() != 0) storage = open_storage(*path, mode, false, parts.readable);
     RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
     parts.path = *path;
@@ -127,6 +143,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
   }
   if (const char* directory = std::getenv("STRIDIO_REPORT_DIR")) parts.report_directory = directory;
   if (const char* explain = std::getenv("STRIDIO_EXPLAIN")) parts.explain = *explain == '1';
+  if (parts.explain && group->rank() == 0) inform(fmt::format("{}: {}", parts.path, describe(parts.profile)));
   auto file = std::make_unique<FileImpl>(std::move(parts));
   RETURN_IF_ERROR(file->begin());
   return file;

@@ -49,6 +49,7 @@ Status Report::write(const std::string& directory, const std::string& path, int 
                     {"calls", calls},
                     {"bytes", bytes},
                     {"methods", methods},
+                    {"profile", profile_},
                     {"storage",
                      {{"read_requests", number(storage.read.requests)},
                       {"write_requests", number(storage.write.requests)},

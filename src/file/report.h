@@ -17,6 +17,7 @@ class Report {
  public:
   void count(Direction direction, bool collective, Bytes bytes, const std::string& method,
              const std::string& why);
+  void note_profile(std::string profile) { profile_ = std::move(profile); }
   Times& times() { return times_; }
   const std::shared_ptr<StorageCounters>& storage() { return storage_; }
 
@@ -38,6 +39,7 @@ class Report {
   std::mutex mutex_;
   std::map<Key, Use> uses_;
   Times times_;
+  std::string profile_;
   std::shared_ptr<StorageCounters> storage_ = std::make_shared<StorageCounters>();
 };
 

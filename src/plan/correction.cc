@@ -9,6 +9,7 @@ namespace {
 constexpr double kShortest = 2e-5;         // seconds that are more than a disturbance
 constexpr double kWeight = 0.25;           // of the last call: one disturbed call moves little
 const double kMost = std::log(4.0);
+const double kContradiction = std::log(3.0);  // reached in six calls at least
 
 }  // namespace
 
@@ -38,5 +39,9 @@ void Correction::learn(Method method, double predicted, double measured) {
 void Correction::learn_two_phase(double predicted, double measured) { learn_at(kTwoPhaseIndex, predicted, measured); }
 double Correction::of(Method method) const { return at(static_cast<std::size_t>(method)); }
 double Correction::of_two_phase() const { return at(kTwoPhaseIndex); }
+
+bool Correction::contradicts() const {
+  return std::any_of(log_ratio_.begin(), log_ratio_.end(), [](double ratio) { return std::abs(ratio) > kContradiction; });
+}
 
 }  // namespace stridio

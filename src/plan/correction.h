@@ -29,6 +29,8 @@ class Correction {
   // to be slow would look fast on a machine that is slower than its profile, and be tried for no other reason.
   double of(Method method) const;
   double of_two_phase() const;
+  // Whether calls took so long or so short, again and again, that the profile must be of another storage.
+  bool contradicts() const;
 
  private:
   static constexpr std::size_t kTwoPhaseIndex = 7;
