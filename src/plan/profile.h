@@ -20,7 +20,7 @@ struct Profile {
   double written_page_seconds = 4e-7;  // ... that writes: space for it is reserved first
   double agreement_seconds = 4e-5;     // one agreement of a group on one node, oversubscribed
   Bytes staging = Bytes{1} << 20;      // a staging buffer that stays in the caches
-  Bytes map_window = Bytes{4} << 20;
+  Bytes map_window = Bytes{16} << 20;
   Bytes long_range = 2048;             // memory ranges from here on go to the storage without staging
 };
 
