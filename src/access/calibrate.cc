@@ -3,8 +3,8 @@
 //   large     one request of 1 MiB, alone
 //   shared    several such requests at once
 //   depth     4 small ones under way at once, and where those overlap, 16
-// Local storages, whose requests are a system call, keep the tuned constants in all that does not differ twofold: noise of
-// the page cache must not decide.
+// Local storages, whose requests are a system call, keep the tuned constants in all that is not twice as slow: noise of the
+// page cache must not decide, and the same bytes again and again stay in the processor's caches as no user's do.
 #include "access/calibrate.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ constexpr Bytes kLarge = Bytes{1} << 20;
 constexpr int kStreams = 4;
 constexpr int kDeepest = 16;       // threads
 constexpr double kWorthIt = 1.5;   // times faster
-constexpr double kRequests = 8;    // small ones in whose time all must be known, on a storage too slow for its budget
+constexpr double kFewTries = 5e-4; // seconds of a request from which on a step is tried once
+constexpr double kRequests = 9;    // small ones in whose time all must be known, on a storage too slow for its budget
 constexpr double kMostSeconds = 0.25;
 
 class Calibration {
@@ -39,12 +40,14 @@ class Calibration {
     StorageCosts costs;
     ASSIGN_OR_RETURN(costs.request_seconds, small_seconds());
     budget_ = std::min(std::max(budget_, kRequests * costs.request_seconds), kMostSeconds);
-    const int tries = costs.waits() ? 1 : 3;
-    if (costs.waits()) RETURN_IF_ERROR(measure_overlap(costs));
+    const int tries = costs.request_seconds > kFewTries ? 1 : 3;
     const Bytes large = std::min(kLarge, length_ / kStreams);
-    if (large < 8 * kSmall || !time_left()) return costs;
-    ASSIGN_OR_RETURN(const double alone, least([&] { return move({{0, large}}); }, tries));
-    costs.byte_seconds = costs.shared_byte_seconds = per_byte(alone - costs.request_seconds, large);
+    if (large >= 8 * kSmall) {
+      ASSIGN_OR_RETURN(const double alone, least([&] { return move({{0, large}}); }, tries));
+      costs.byte_seconds = costs.shared_byte_seconds = per_byte(alone - costs.request_seconds, large);
+    }
+    if (costs.waits()) RETURN_IF_ERROR(measure_overlap(costs));
+    if (large < 8 * kSmall) return costs;
     if (!time_left()) return costs;
     ASSIGN_OR_RETURN(const double together, least([&] { return move_at_once(large); }, tries));
     // Several that are slower than one are no news: starting them costs something too.
@@ -119,9 +122,7 @@ class Calibration {
   Direction direction_ = Direction::kRead;
 };
 
-double settled(double measured, double tuned) {
-  return measured > 2 * tuned || measured < tuned / 2 ? measured : tuned;
-}
+double settled(double measured, double tuned) { return measured > 2 * tuned ? measured : tuned; }
 
 StorageCosts settled(const StorageCosts& measured) {
   const StorageCosts tuned;
