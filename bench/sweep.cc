@@ -2,9 +2,9 @@
 // storage x reads and writes: each cell by the automatic choice, by every candidate forced, and by a hand-written loop,
 // interleaved, medians. One process without MPI: ranks are threads, distance is wrap/delay.
 //
-//   sweep [--grid fit|test] [--random K --seed N] [--json FILE] [--only TEXT] [--directory D]
+//   sweep [--grid fit|test] [--random K --seed N] [--json FILE] [--only TEXT] [--every K] [--worst N] [--verbose 1] [--directory D]
 //
-// `fit` is the grid that the profile's constants may be tuned on, `test` lies between its points. A candidate whose
+// --every K takes every K-th cell, in an order that is random and always the same. `fit` is the grid that the profile's constants may be tuned on, `test` lies between its points. A candidate whose
 // latencies alone take longer than the best time so far is not run: it cannot be the best. Differences below kNoise
 // do not count. A cell above the bar is measured again, thrice as often: the bar is for plans, not for hiccups.
 #include <fmt/format.h>
@@ -32,8 +32,8 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kFile = Bytes{1} << 30;
-constexpr Bytes kMostBytes = Bytes{16} << 20;  // of a rank in a cell
-constexpr double kMostWaiting = 0.04;         // seconds of latency in a cell that goes piece by piece in a list
+constexpr Bytes kMostBytes = Bytes{16} << 20;  // of a rank in a cell; a fourth of it where they pass a line of 1 GB/s
+constexpr double kMostWaiting = 0.04;          // seconds of latency in a cell that goes piece by piece in a list
 constexpr double kNoise = 50e-6;
 constexpr double kBar = 1.25;
 
@@ -44,6 +44,8 @@ struct Distance {
 };
 constexpr Distance kDistances[] = {{"tmpfs", 0, 0}, {"0.1ms", 1e-4, 1e9}, {"1ms", 1e-3, 1e9}, {"10ms", 1e-2, 1e9}};
 constexpr int kDeepest = 16;  // requests of one process at once
+
+Bytes most_bytes(const Distance& distance) { return distance.latency > 0 ? kMostBytes / 4 : kMostBytes; }
 
 enum class Leave { kNone, kHoles };  // whether a write may modify holes, under locks
 
@@ -74,7 +76,8 @@ std::shared_ptr<DelayLine> line_of(const Distance& distance) {
 }
 
 // What a user writes who knows nothing of lists: a call for each range.
-void loop(Storage& storage, Direction direction, const Pattern& file, const Memory& memory) {
+void loop(Storage& storage, const Cell& cell, const Pattern& file, const Memory& memory) {
+  const bool reads = cell.direction == Direction::kRead;
   Cursor at(file), in(memory.pattern);
   Extent place, piece;
   while (!place.empty() || !at.done()) {
@@ -82,8 +85,9 @@ void loop(Storage& storage, Direction direction, const Pattern& file, const Memo
     if (piece.empty()) piece = in.next_range();
     const Bytes length = std::min(place.length, piece.length);
     std::byte* data = memory.base + piece.offset;
-    (void)(direction == Direction::kRead ? storage.read({place.offset, length}, data)
-                                         : storage.write({place.offset, length}, data));
+    std::unique_ptr<RangeLock> lock;  // as all writers have promised
+    if (cell.leave == Leave::kHoles) lock = storage.lock({place.offset, length}, LockMode::kExclusive).value();
+    (void)(reads ? storage.read({place.offset, length}, data) : storage.write({place.offset, length}, data));
     place = {place.offset + length, place.length - length};
     piece = {piece.offset + length, piece.length - length};
   }
@@ -107,7 +111,7 @@ struct Way {
 void run_way(const Cell& cell, Way& way, Group& group, Storage& storage, const Profile& profile, const Memory& memory) {
   const Pattern& file = cell.files[static_cast<std::size_t>(group.rank())];
   if (way.method == "loop") {
-    loop(storage, cell.direction, file, memory);
+    loop(storage, cell, file, memory);
     return;
   }
   AccessRules access;
@@ -191,12 +195,17 @@ std::optional<Cell> regular_cell(const Distance& distance, Direction direction, 
   const Bytes period = std::max<Bytes>(ranks * piece, ranks * piece * 100 / (100 - percent));
   const double waiting = distance.latency > 0 ? kMostWaiting / distance.latency * kDeepest : 1e9;
   const std::int64_t count =
-      std::min({kMostBytes / piece, kFile / period, std::int64_t{distance.latency > 0 ? 4096 : 16384}, static_cast<std::int64_t>(waiting)});
+      std::min({most_bytes(distance) / piece, kFile / period, std::int64_t{distance.latency > 0 ? 4096 : 16384},
+                static_cast<std::int64_t>(waiting)});
   if (count < 2) return std::nullopt;
   Cell cell{.name = fmt::format("{} {}{} {} rank{} {} B holes {}%", distance.name,
                                 direction == Direction::kRead ? "read" : "write",
                                 leave == Leave::kHoles ? "+holes" : "", ranks, ranks > 1 ? "s" : "", piece, percent),
-            .distance = distance, .direction = direction, .leave = leave, .files = {}, .memories = {}};
+            .distance = distance,
+            .direction = direction,
+            .leave = leave,
+            .files = {},
+            .memories = {}};
   for (int rank = 0; rank < ranks; ++rank) {
     cell.files.push_back(Pattern::strided(count, period, Pattern::run(0, piece)).shifted(rank * piece));
     cell.memories.push_back(Pattern::run(0, count * piece));
@@ -261,7 +270,7 @@ Cell random_cell(std::uint64_t seed) {
     if (pick(random, 0, 1) == 0) end = 0;  // among the ranks before, or behind them
     std::vector<Pattern> sections;
     for (int part = 0; part < parts; ++part)
-      sections.push_back(random_part(random, kMostBytes / parts,
+      sections.push_back(random_part(random, most_bytes(cell.distance) / parts,
                                      std::max<std::int64_t>(1, static_cast<std::int64_t>(waiting) / parts), end));
     cell.files.push_back(Pattern::sequence(sections));
     const Bytes size = cell.files.back().size();
@@ -299,20 +308,17 @@ Json summary(std::string_view title, std::vector<Verdict>& verdicts) {
   return {{"cells", verdicts.size()}, {"percent_within", share}, {"over_2", over}, {"worst", verdicts.front().ratio}};
 }
 
-void print_worst(const std::vector<Verdict>& verdicts, std::size_t most) {
-  for (std::size_t i = 0; i < std::min(most, verdicts.size()) && verdicts[i].ratio > kBar; ++i) {
-    const Verdict& verdict = verdicts[i];
-    fmt::print("\n{:.2f} {}\n", verdict.ratio, verdict.cell->name);
-    for (const Way& way : verdict.ways)
-      fmt::print("  {:>9.3f} ms {:<10} {}\n", way.median() * 1e3, way.method.empty() ? "automatic" : way.method,
-                 way.method.empty() || &way == verdict.best ? way.why : fmt::format("planned {:.3f} ms", way.planned * 1e3));
-  }
+void print(const Verdict& verdict) {
+  fmt::print("{:.2f} {}\n", verdict.ratio, verdict.cell->name);
+  for (const Way& way : verdict.ways)
+    fmt::print(
+        "  {:>9.3f} ms {:<10} {}\n", way.median() * 1e3, way.method.empty() ? "automatic" : way.method,
+        way.method.empty() || &way == verdict.best ? way.why : fmt::format("planned {:.3f} ms", way.planned * 1e3));
 }
 
 Json to_json(const Verdict& verdict) {
   Json json = {{"cell", verdict.cell->name}, {"ratio", verdict.ratio}, {"best", verdict.best->method}};
-  for (const Way& way : verdict.ways)
-    json["seconds"][way.method.empty() ? "automatic" : way.method] = way.median();
+  for (const Way& way : verdict.ways) json["seconds"][way.method.empty() ? "automatic" : way.method] = way.median();
   json["why"] = verdict.ways.front().why;
   return json;
 }
@@ -322,20 +328,34 @@ struct Options {
   std::uint64_t seed = 1;
   int random = 0;
   std::size_t worst = 10;
+  std::size_t every = 1;
+  int verbose = 0;
 };
 
 Options parse(int count, char** arguments) {
   Options options;
   for (int i = 1; i + 1 < count; i += 2) {
     const std::string name = arguments[i], value = arguments[i + 1];
-    if (name == "--grid") options.grid = value;
-    else if (name == "--json") options.json = value;
-    else if (name == "--only") options.only = value;
-    else if (name == "--directory") options.directory = value;
-    else if (name == "--seed") options.seed = std::strtoull(value.c_str(), nullptr, 10);
-    else if (name == "--random") options.random = std::atoi(value.c_str());
-    else if (name == "--worst") options.worst = std::strtoull(value.c_str(), nullptr, 10);
-    else fmt::print(stderr, "unknown option {}\n", name), std::exit(2);
+    if (name == "--grid")
+      options.grid = value;
+    else if (name == "--json")
+      options.json = value;
+    else if (name == "--only")
+      options.only = value;
+    else if (name == "--directory")
+      options.directory = value;
+    else if (name == "--seed")
+      options.seed = std::strtoull(value.c_str(), nullptr, 10);
+    else if (name == "--random")
+      options.random = std::atoi(value.c_str());
+    else if (name == "--worst")
+      options.worst = std::strtoull(value.c_str(), nullptr, 10);
+    else if (name == "--every")
+      options.every = std::strtoull(value.c_str(), nullptr, 10);
+    else if (name == "--verbose")
+      options.verbose = std::atoi(value.c_str());
+    else
+      fmt::print(stderr, "unknown option {}\n", name), std::exit(2);
   }
   return options;
 }
@@ -387,6 +407,8 @@ int run(const Options& options) {
   Json report;
   for (auto& [title, cells] : sets) {
     std::vector<Verdict> verdicts;
+    std::shuffle(cells.begin(), cells.end(), Random(1));
+    cells.resize((cells.size() + options.every - 1) / options.every);
     for (const Cell& cell : cells) {
       if (cell.name.find(options.only) == std::string::npos) continue;
       const int repetitions = cell.distance.latency > 0 ? 2 : 5;
@@ -398,15 +420,16 @@ int run(const Options& options) {
       }
       verdicts.push_back(std::move(verdict));
       verdicts.back().judge();
-      fmt::print("{:5.2f} {:<60} {:>9.3f} ms, best {:<10} {:>9.3f} ms\n", verdicts.back().ratio, cell.name,
-                 verdicts.back().ways.front().median() * 1e3,
-                 verdicts.back().best->method.empty() ? "automatic" : verdicts.back().best->method,
-                 verdicts.back().best->median() * 1e3);
+      if (options.verbose > 0 && verdicts.back().ratio > kBar)
+        print(verdicts.back());
+      else if (options.verbose > 0)
+        fmt::print("{:.2f} {}\n", verdicts.back().ratio, cell.name);
       std::fflush(stdout);
     }
     if (verdicts.empty()) continue;
     report[title] = summary(title, verdicts);
-    print_worst(verdicts, options.worst);
+    for (std::size_t i = 0; i < std::min(options.worst, verdicts.size()) && verdicts[i].ratio > kBar; ++i)
+      print(verdicts[i]);
     for (Verdict& verdict : verdicts) {
       verdict.judge();
       report[title]["all"].push_back(to_json(verdict));

@@ -23,17 +23,22 @@ using Clock = std::chrono::steady_clock;
 constexpr Bytes kSmall = 4096;
 constexpr Bytes kLarge = Bytes{1} << 20;
 constexpr int kStreams = 4;
-constexpr int kDeepest = 16;       // threads
-constexpr double kWorthIt = 1.5;   // times faster
-constexpr double kFewTries = 5e-4; // seconds of a request from which on a step is tried once
-constexpr double kRequests = 9;    // small ones in whose time all must be known, on a storage too slow for its budget
+constexpr int kDeepest = 16;        // threads
+constexpr double kWorthIt = 1.5;    // times faster
+constexpr double kFewTries = 5e-4;  // seconds of a request from which on a step is tried once
+constexpr double kRequests = 9;     // small ones in whose time all must be known, on a storage too slow for its budget
 constexpr double kMostSeconds = 0.25;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 class Calibration {
  public:
   Calibration(Storage& storage, const CalibrationRules& rules, Bytes length)
-      : storage_(storage), length_(length), buffer_(static_cast<std::size_t>(length), std::byte{1}),
-        budget_(rules.budget / 2), start_(Clock::now()) {}
+      : storage_(storage),
+        length_(length),
+        buffer_(static_cast<std::size_t>(length), std::byte{1}),
+        budget_(rules.budget / 2),
+        start_(Clock::now()) {}
 
   Result<StorageCosts> measure(Direction direction) {
     direction_ = direction;
@@ -51,13 +56,13 @@ class Calibration {
     if (!time_left()) return costs;
     ASSIGN_OR_RETURN(const double together, least([&] { return move_at_once(large); }, tries));
     // Several that are slower than one are no news: starting them costs something too.
-    costs.shared_byte_seconds = std::min(
-        costs.byte_seconds, per_byte(together - costs.request_seconds, kStreams * (large - kSmall)));
+    costs.shared_byte_seconds =
+        std::min(costs.byte_seconds, per_byte(together - costs.request_seconds, kStreams * (large - kSmall)));
     return costs;
   }
 
  private:
-  bool time_left() const { return std::chrono::duration<double>(Clock::now() - start_).count() < budget_; }
+  bool time_left() const { return seconds_since(start_) < budget_; }
 
   // The first request of all pays for what all find made, and counts where more cannot be afforded.
   Result<double> small_seconds() {
@@ -71,7 +76,7 @@ class Calibration {
     for (int depth = 4; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
       ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, 2));
       const double overlap = depth * costs.request_seconds / seconds;
-      if (overlap < kWorthIt * costs.overlap) break;
+      if (overlap < kWorthIt * costs.overlap) continue;
       costs.depth = depth;
       costs.overlap = std::min(overlap, static_cast<double>(depth));
     }
@@ -84,14 +89,12 @@ class Calibration {
     for (int i = 0; i < tries && (i == 0 || time_left()); ++i) {
       const auto start = Clock::now();
       RETURN_IF_ERROR(step());
-      best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+      best = std::min(best, seconds_since(start));
     }
     return best;
   }
 
-  static double per_byte(double seconds, Bytes bytes) {
-    return std::max(1e-12, seconds / static_cast<double>(bytes));
-  }
+  static double per_byte(double seconds, Bytes bytes) { return std::max(1e-12, seconds / static_cast<double>(bytes)); }
 
   Status move(const std::vector<Extent>& extents, int depth = 1) {
     std::vector<Span> spans;
@@ -150,14 +153,19 @@ Result<Profile> calibrate(Storage& storage, const CalibrationRules& rules) {
       std::byte last{};
       RETURN_IF_ERROR(storage.write({length - 1, 1}, &last));
       ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, length).measure(Direction::kRead));
+      if (profile.write.waits() && storage.caps().locks) {
+        const auto start = Clock::now();
+        if (storage.lock({0, kSmall}, LockMode::kExclusive))
+          profile.lock_seconds = std::max(profile.lock_seconds, seconds_since(start));
+      }
       profile.write = settled(profile.write);
       profile.read = settled(profile.read);
     } else {
       ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, length).measure(Direction::kRead));
       profile.write = profile.read = settled(profile.read);
     }
-    profile.measured_at = std::chrono::duration_cast<std::chrono::seconds>(
-                              std::chrono::system_clock::now().time_since_epoch()).count();
+    profile.measured_at =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     return profile;
   });
 }

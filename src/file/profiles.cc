@@ -26,9 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1;                     // of the cache file
-constexpr std::int64_t kLifetime = 24 * 3600;   // seconds
-constexpr std::int64_t kLeastAge = 600;         // before a profile is measured anew because it was contradicted
+constexpr int kVersion = 1;                    // of the cache file
+constexpr std::int64_t kLifetime = 24 * 3600;  // seconds
+constexpr std::int64_t kLeastAge = 600;        // before a profile is measured anew because it was contradicted
 
 // ---- Which mount
 
@@ -132,6 +132,7 @@ std::optional<Profile> cached_profile(const std::string& mount) {
     Profile profile;
     profile.read = costs_in(found->at("read"));
     profile.write = costs_in(found->at("write"));
+    profile.lock_seconds = number_in(*found, "lock_seconds", 1e-9, 1e3);
     profile.measured_at = found->at("measured_at").get<std::int64_t>();
     const std::int64_t age = std::time(nullptr) - profile.measured_at;
     if (age >= 0 && age < kLifetime) return profile;
@@ -151,6 +152,7 @@ Status write_cache(const std::string& mount, const std::optional<Profile>& profi
     cache["profiles"].erase(mount);
     if (profile)
       cache["profiles"][mount] = {{"measured_at", profile->measured_at},
+                                  {"lock_seconds", profile->lock_seconds},
                                   {"read", to_json(profile->read)},
                                   {"write", to_json(profile->write)}};
     std::error_code error;
@@ -189,7 +191,8 @@ Result<std::unique_ptr<Storage>> open_scratch(const std::string& directory) {
     return storage;
   }
   const std::string name = directory + "/.stridio-calibration-" + std::to_string(getpid());
-  auto storage = open_posix(name, {.read = true, .write = true, .create = true, .exclusive = true, .permissions = 0600});
+  auto storage =
+      open_posix(name, {.read = true, .write = true, .create = true, .exclusive = true, .permissions = 0600});
   if (storage) (void)remove_posix(name);
   return storage;
 }

@@ -1,7 +1,7 @@
 // Costs, in seconds, of a request of b bytes in f file and m memory ranges, of which the storage passes d at once:
 //   list   f / d requests + b storage bytes (+ b copied bytes in m ranges where memory is staged)
 //   direct list with f = 1
-//   mapped windows + pages that hold any of b + b copied bytes in max(f, m) pieces
+//   mapped windows + their pages, those of holes too + b copied bytes in max(f, m) pieces
 //   sieve  as list, with h holes of k bytes taken along: (f - h) / d requests, at least one for each window, + (b + k)
 //          storage bytes + copied bytes and pieces of the clusters that have holes; a write reads those clusters first.
 //          h is what costs least: list and whole windows are the two ends of it.
@@ -99,12 +99,11 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
   if (!shape.ascending) return impossible("the file ranges are not in ascending order");
   const bool writes = shape.direction == Direction::kWrite;
   const auto size = static_cast<double>(shape.size);
-  // Holes shorter than a page share pages with data, others part them; those longer than a window part windows.
-  const Gaps::Class in_pages = shape.gaps.shorter_than(Profile::kPage);
-  const double pages = std::min((size + in_pages.bytes) / Profile::kPage + 1 + shape.gaps.count() - in_pages.count,
-                                static_cast<double>(shape.bounds.length) / Profile::kPage + 2);
+  // All pages of a mapping are brought in, those of holes too; only holes longer than a mapping are passed over.
   const Gaps::Class within = shape.gaps.shorter_than(profile.map_window);
-  const double windows = (size + within.bytes) / static_cast<double>(profile.map_window) + 1 + shape.gaps.count() - within.count;
+  const double parts = 1 + shape.gaps.count() - within.count;
+  const double windows = parts + (size + within.bytes) / static_cast<double>(profile.map_window);
+  const double pages = (size + within.bytes) / Profile::kPage + 2 * windows;
   Candidate mapped{.method = Method::kMapped};
   mapped.moved_bytes = pages * Profile::kPage;
   mapped.seconds = windows * profile.map_seconds + pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +

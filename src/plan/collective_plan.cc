@@ -26,7 +26,8 @@ struct Totals {
   std::int64_t pieces = 0;
   Bytes structure = 0;
   double independent_seconds = 0, longest_independent = 0;
-  double independent_storage_seconds = 0, independent_moved = 0;
+  double independent_storage_seconds = 0, independent_moved = 0, longest_latency = 0;
+  double in_turn = 0;               // where writes lock: of the ranks that wait for one another
   double two_phase_correction = 0;  // the ranks' mean, of logarithms
   bool ascending = true;
   int cores = 1;
@@ -34,7 +35,24 @@ struct Totals {
   Gaps gaps;  // of the union of all requests
 };
 
-Totals sum(std::span<const RankShape> ranks, const Topology& topology) {
+// Ranks whose bounds overlap write one after the other, where each locks its own.
+double seconds_in_turn(std::span<const RankShape> ranks) {
+  std::vector<RankShape> sorted;
+  for (const RankShape& rank : ranks)
+    if (rank.size > 0) sorted.push_back(rank);
+  std::sort(sorted.begin(), sorted.end(), [](const RankShape& a, const RankShape& b) { return a.lower < b.lower; });
+  double longest = 0, seconds = 0;
+  Offset upper = 0;
+  for (const RankShape& rank : sorted) {
+    if (rank.lower >= upper) seconds = 0;
+    seconds += rank.independent_seconds;
+    longest = std::max(longest, seconds);
+    upper = std::max(upper, rank.upper);
+  }
+  return longest;
+}
+
+Totals sum(std::span<const RankShape> ranks, const Topology& topology, const StorageCosts& costs) {
   Totals totals;
   for (const RankShape& rank : ranks) {
     totals.cores = std::max(totals.cores, static_cast<int>(rank.cores));
@@ -50,6 +68,8 @@ Totals sum(std::span<const RankShape> ranks, const Topology& topology) {
     totals.longest_independent = std::max(totals.longest_independent, rank.independent_seconds);
     totals.independent_storage_seconds += rank.independent_storage_seconds;
     totals.independent_moved += rank.independent_moved;
+    totals.longest_latency = std::max(
+        totals.longest_latency, rank.independent_storage_seconds - rank.independent_moved * costs.byte_seconds);
     totals.ascending = totals.ascending && rank.ascending;
   }
   totals.two_phase_correction = std::exp(totals.two_phase_correction);
@@ -159,8 +179,8 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   const auto moving = [&](double requests, double bytes, const StorageCosts& of) {
     const double windows = std::max(1.0, bytes / static_cast<double>(rules.window) / aggregators);
     const double turns = std::max(windows, requests / aggregators / of.overlap);
-    const double alone = turns * of.request_seconds + bytes / aggregators * of.byte_seconds;
-    return of.waits() ? std::max(alone, of.request_seconds + bytes * of.shared_byte_seconds) : alone;
+    const double passing = bytes / aggregators * of.byte_seconds;
+    return turns * of.request_seconds + (of.waits() ? std::max(passing, bytes * of.shared_byte_seconds) : passing);
   };
   const double with_holes = size + small.bytes, runs = 1 + totals.gaps.count();
   if (direction == Direction::kRead) return moving(runs - small.count, with_holes, costs);
@@ -177,7 +197,9 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   const double copying = copies * (bytes * profile.copy_byte_seconds +
                                    static_cast<double>(totals.pieces) * profile.copy_range_seconds);
   const double uniting = static_cast<double>(totals.structure) * profile.structure_byte_seconds;
+  const bool locks = direction == Direction::kWrite && rules.lock_writes;
   return (3 + rounds) * profile.agreement_seconds + (copying + uniting) / totals.workers +
+         (locks ? rounds * profile.lock_seconds : 0) +
          union_seconds(direction, totals, profile, rules, aggregators);
 }
 
@@ -223,7 +245,9 @@ CollectiveCandidate propose_independent(const Totals& totals, const StorageCosts
   const double working = costs.waits() ? totals.independent_seconds - totals.independent_storage_seconds
                                        : totals.independent_seconds;
   double seconds = std::max(working / totals.workers, totals.longest_independent);
-  if (costs.waits()) seconds = std::max(seconds, totals.independent_moved * costs.shared_byte_seconds);
+  if (costs.waits())
+    seconds = std::max(seconds, totals.longest_latency + totals.independent_moved * costs.shared_byte_seconds);
+  seconds = std::max(seconds, totals.in_turn);
   return {Strategy::kIndependent, true, seconds,
           fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};
 }
@@ -265,10 +289,11 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
                                const Caps& caps, const Profile& profile, const CollectiveRules& rules,
                                std::span<const Pattern> patterns) {
   CollectivePlan plan;
-  Totals totals = sum(ranks, topology);
-  if (totals.size == 0) return plan;
-  totals.gaps = gaps_of_union(ranks, totals, patterns);
   const StorageCosts& costs = profile.of(direction);
+  Totals totals = sum(ranks, topology, costs);
+  if (totals.size == 0) return plan;
+  if (direction == Direction::kWrite && rules.lock_writes) totals.in_turn = seconds_in_turn(ranks);
+  totals.gaps = gaps_of_union(ranks, totals, patterns);
   const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, rules, aggregators);
   const auto independent = propose_independent(totals, costs);

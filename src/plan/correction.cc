@@ -6,8 +6,8 @@
 namespace stridio {
 namespace {
 
-constexpr double kShortest = 2e-5;         // seconds that are more than a disturbance
-constexpr double kWeight = 0.25;           // of the last call: one disturbed call moves little
+constexpr double kShortest = 2e-5;  // seconds that are more than a disturbance
+constexpr double kWeight = 0.25;    // of the last call: one disturbed call moves little
 const double kMost = std::log(4.0);
 const double kContradiction = std::log(3.0);  // reached in six calls at least
 
@@ -41,7 +41,8 @@ double Correction::of(Method method) const { return at(static_cast<std::size_t>(
 double Correction::of_two_phase() const { return at(kTwoPhaseIndex); }
 
 bool Correction::contradicts() const {
-  return std::any_of(log_ratio_.begin(), log_ratio_.end(), [](double ratio) { return std::abs(ratio) > kContradiction; });
+  return std::any_of(log_ratio_.begin(), log_ratio_.end(),
+                     [](double ratio) { return std::abs(ratio) > kContradiction; });
 }
 
 }  // namespace stridio

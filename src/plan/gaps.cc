@@ -8,7 +8,7 @@
 namespace stridio {
 namespace {
 
-constexpr int kSteps = 512;   // of a walk that may end up with samples
+constexpr int kSteps = 512;  // of a walk that may end up with samples
 constexpr int kSamples = 16;
 
 class GapCounter {
@@ -108,15 +108,16 @@ Gaps::Class Gaps::below(int classes_taken) const {
   return sum;
 }
 
-Gaps::Class Gaps::shorter_than(Bytes limit) const { return below(std::bit_width(static_cast<std::uint64_t>(limit)) - 1); }
+Gaps::Class Gaps::shorter_than(Bytes limit) const {
+  return below(std::bit_width(static_cast<std::uint64_t>(limit)) - 1);
+}
 
 Gaps gaps_of(const Pattern& pattern) {
   GapCounter whole;
   if (whole.walk(pattern, 0, kSteps) == pattern.size()) return whole.gaps();
   GapCounter sampled;
   Bytes seen = 0;
-  for (int i = 0; i < kSamples; ++i)
-    seen += sampled.walk(pattern, pattern.size() / kSamples * i, kSteps / kSamples);
+  for (int i = 0; i < kSamples; ++i) seen += sampled.walk(pattern, pattern.size() / kSamples * i, kSteps / kSamples);
   return scaled(sampled.gaps(), static_cast<double>(pattern.size()) / static_cast<double>(seen));
 }
 
