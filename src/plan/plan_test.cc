@@ -1,0 +1,190 @@
+// Decisions of the planner that users would notice.
+#include <gtest/gtest.h>
+
+#include "plan/collective_plan.h"
+
+namespace stridio {
+namespace {
+
+constexpr Caps kPlain{};
+
+Profile far(double latency, double bytes_per_second, int depth = 16) {
+  Profile profile;
+  profile.read = profile.write = {.request_seconds = latency,
+                                  .byte_seconds = 1 / bytes_per_second,
+                                  .shared_byte_seconds = 1 / bytes_per_second,
+                                  .depth = depth,
+                                  .overlap = 0.75 * depth};
+  if (depth == 1) profile.read.overlap = profile.write.overlap = 1;
+  return profile;
+}
+
+AccessPlan plan(Direction direction, const Pattern& file, const Profile& profile, const AccessRules& rules = {},
+                const Correction& correction = {}) {
+  return plan_access(shape_of(direction, file, Pattern::run(0, file.size())), kPlain, profile, rules, correction);
+}
+
+Pattern pieces(std::int64_t count, Bytes piece, Bytes stride) {
+  return Pattern::strided(count, stride, Pattern::run(0, piece));
+}
+
+// ---- Holes
+
+TEST(Gaps, OfARegularPatternAreExact) {
+  const Pattern rows = Pattern::strided(10, 100000, pieces(64, 8, 16));
+  const Gaps gaps = gaps_of(rows);
+  EXPECT_EQ(gaps.count(), 10 * 63 + 9);
+  EXPECT_EQ(gaps.shorter_than(16).count, 10 * 63);
+  EXPECT_EQ(gaps.shorter_than(16).bytes, 10 * 63 * 8);
+}
+
+TEST(Gaps, OfALongIrregularPatternAreAboutRight) {
+  std::vector<Offset> places;
+  for (Offset i = 0; i < 100000; ++i) places.push_back(i < 50000 ? i * 16 : i * 4096);
+  const Gaps gaps = gaps_of(Pattern::indexed(places, {}, 0, Pattern::run(0, 8)));
+  EXPECT_NEAR(gaps.count(), 1e5, 1e4);
+  EXPECT_NEAR(gaps.shorter_than(16).count, 5e4, 1e4) << "half is dense, half is not: no average says that";
+}
+
+TEST(Gaps, OfAUnionAreWhatIsLeftBetweenAll) {
+  const std::vector<Pattern> whole = {pieces(1000, 8, 16), pieces(1000, 8, 16).shifted(8)};
+  EXPECT_EQ(union_gaps_of(whole).count(), 0);
+  const std::vector<Pattern> holes = {pieces(100000, 8, 1024), pieces(100000, 8, 1024).shifted(8)};
+  EXPECT_NEAR(union_gaps_of(holes).count(), 1e5, 5e3);
+  EXPECT_NEAR(union_gaps_of(holes).shorter_than(1024).bytes, 1e5 * 1008, 5e6);
+}
+
+// ---- One process
+
+TEST(Plan, FarStorageGetsLongRequests) {
+  // FLASH: one run of the file, 8-byte pieces of memory.
+  const RequestShape flash = shape_of(Direction::kWrite, Pattern::run(0, 8 << 20), pieces(1 << 20, 8, 16));
+  const AccessPlan plan = plan_access(flash, kPlain, far(1e-3, 1e9), {});
+  EXPECT_TRUE(plan.staged);
+  EXPECT_GE(plan.window, 1 << 20);
+  EXPECT_GE(plan.unit, 1 << 20);
+}
+
+TEST(Plan, WindowsStayBelowTheHints) {
+  AccessRules rules;
+  rules.read_window = 65536;
+  EXPECT_EQ(plan(Direction::kRead, pieces(100000, 8, 16), far(1e-3, 1e9), rules).window, 65536);
+}
+
+TEST(Plan, LatencyDecidesBetweenListAndSieve) {
+  const Pattern sparse = pieces(1000, 64, 100000);
+  EXPECT_NE(plan(Direction::kRead, sparse, Profile{}).method, Method::kSieve);
+  EXPECT_EQ(plan(Direction::kRead, sparse, far(1e-2, 1e9, 1)).method, Method::kSieve);
+  EXPECT_EQ(plan(Direction::kRead, sparse, far(1e-3, 1e8)).method, Method::kList) << "16 at once overlap";
+}
+
+TEST(Plan, ADensePartIsSievedAndASparseOneListed) {
+  const Pattern mixed = Pattern::sequence({pieces(10000, 8, 16), pieces(100, 4096, 50 << 20).shifted(1 << 20)});
+  const AccessPlan hybrid = plan(Direction::kRead, mixed, far(1e-3, 1e9));
+  EXPECT_EQ(hybrid.method, Method::kSieve);
+  EXPECT_GE(hybrid.largest_gap, 8);
+  EXPECT_LT(hybrid.largest_gap, 50 << 20);
+  EXPECT_LT(hybrid.seconds, 0.05) << hybrid.explain();
+}
+
+TEST(Plan, PastCallsShiftTheBalance) {
+  const Pattern file = pieces(1000, 4096, 4096 + 9000);
+  const AccessPlan before = plan(Direction::kRead, file, Profile{});
+  Correction slow;
+  for (int i = 0; i < 20; ++i) slow.learn(before.method, 1e-3, 4e-3);
+  EXPECT_EQ(plan(Direction::kRead, file, Profile{}, {}, slow).method, before.method)
+      << "the others were never tried: the machine is slow, not the method";
+  const Method other = before.method == Method::kList ? Method::kSieve : Method::kList;
+  for (int i = 0; i < 20; ++i) slow.learn(other, 1e-3, 0.3e-3);
+  EXPECT_EQ(plan(Direction::kRead, file, Profile{}, {}, slow).method, other);
+}
+
+// ---- Corrections
+
+TEST(Correction, IsBoundedAndSmoothed) {
+  Correction correction;
+  EXPECT_EQ(correction.of(Method::kList), 1);
+  correction.learn(Method::kList, 1e-3, 1);
+  EXPECT_LT(correction.of(Method::kList), 1.5) << "one disturbed call";
+  for (int i = 0; i < 100; ++i) correction.learn(Method::kList, 1e-3, 1);
+  EXPECT_NEAR(correction.of(Method::kList), 4, 0.01);
+  EXPECT_TRUE(correction.contradicts());
+  for (int i = 0; i < 100; ++i) correction.learn(Method::kList, 1, 1e-3);
+  EXPECT_NEAR(correction.of(Method::kList), 0.25, 0.01);
+  EXPECT_NEAR(correction.of_two_phase(), 0.25, 0.01) << "never tried";
+}
+
+TEST(Correction, ShortCallsTeachNothing) {
+  Correction correction;
+  for (int i = 0; i < 100; ++i) correction.learn(Method::kDirect, 1e-6, 1e-5);
+  EXPECT_EQ(correction.of(Method::kDirect), 1);
+}
+
+// ---- A group
+
+CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& files, const Profile& profile,
+                             const CollectiveRules& rules = {}, double correction = 1) {
+  std::vector<RankShape> shapes;
+  Topology topology{.node_of = std::vector<int>(files.size(), 0), .nodes = 1};
+  for (const Pattern& file : files) {
+    const Pattern memory = Pattern::run(0, file.size());
+    shapes.push_back(
+        rank_shape(file, memory, plan_access(shape_of(direction, file, memory), kPlain, profile, {}), 2, correction));
+  }
+  return plan_collective(direction, shapes, topology, kPlain, profile, rules, files);
+}
+
+std::vector<Pattern> interleaved(int ranks, std::int64_t count, Bytes piece) {
+  std::vector<Pattern> files;
+  for (int rank = 0; rank < ranks; ++rank) files.push_back(pieces(count, piece, ranks * piece).shifted(rank * piece));
+  return files;
+}
+
+TEST(CollectivePlan, FarStorageIsAggregatedInLongRequests) {
+  const auto files = interleaved(4, 100000, 64);
+  const CollectivePlan plan = plan_together(Direction::kWrite, files, far(1e-3, 1e9));
+  EXPECT_EQ(plan.strategy, Strategy::kTwoPhase);
+  EXPECT_GE(plan.window, 1 << 20);
+  EXPECT_GT(plan.depth, 1);
+}
+
+TEST(CollectivePlan, AsManyAggregateAsTheStorageServes) {
+  const auto files = interleaved(4, 1 << 14, 4096);
+  Profile profile = far(1e-3, 2.5e8, 1);
+  profile.write.shared_byte_seconds = 1e-9;  // four streams are four times as fast as one
+  EXPECT_EQ(plan_together(Direction::kWrite, files, profile).domains.size(), 4u);
+  profile.write.byte_seconds = profile.write.shared_byte_seconds = 1e-6;  // one saturates it
+  EXPECT_LE(plan_together(Direction::kWrite, files, profile).domains.size(), 2u);
+  EXPECT_LE(plan_together(Direction::kWrite, files, Profile{}).domains.size(), 2u) << "two cores";
+}
+
+TEST(CollectivePlan, WhatIsSparseForAllIsNotAggregatedForNothing) {
+  // Far apart, so that aggregators would send as many requests as the ranks, and copy besides.
+  std::vector<Pattern> files;
+  for (int rank = 0; rank < 4; ++rank) files.push_back(pieces(1000, 8192, 1 << 20).shifted(rank * (256 << 10)));
+  const CollectivePlan plan = plan_together(Direction::kWrite, files, far(1e-3, 1e9));
+  EXPECT_EQ(plan.strategy, Strategy::kIndependent) << plan.explain();
+}
+
+TEST(CollectivePlan, OverlappingLockedWritesAreOneAfterTheOther) {
+  const auto files = interleaved(4, 64, 262144);
+  CollectiveRules rules;
+  rules.lock_writes = rules.may_modify_holes = true;
+  EXPECT_EQ(plan_together(Direction::kWrite, files, far(1e-3, 1e9), rules).strategy, Strategy::kTwoPhase);
+}
+
+TEST(CollectivePlan, TheRanksCorrectionsCountTogether) {
+  const auto files = interleaved(4, 100000, 64);
+  const double before = plan_together(Direction::kWrite, files, far(1e-3, 1e9)).seconds;
+  EXPECT_NEAR(plan_together(Direction::kWrite, files, far(1e-3, 1e9), {}, 2).seconds, 2 * before, 0.01 * before);
+}
+
+TEST(Explain, NamesTheProfilesOrigin) {
+  Profile profile;
+  EXPECT_NE(describe(profile).find("default profile"), std::string::npos);
+  profile.measured_at = 1700000000;
+  EXPECT_NE(describe(profile).find("2023-11-14"), std::string::npos) << describe(profile);
+}
+
+}  // namespace
+}  // namespace stridio
