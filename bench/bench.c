@@ -31,6 +31,7 @@ struct run {
   unsigned char* memory;   /* what the rank writes, or reads into */
   unsigned char* expected; /* its content before a write and after a read; NULL if not verifying */
   unsigned char* packed;   /* of the limit */
+  unsigned char* image;    /* the oracle's file; NULL until it is needed */
   int64_t bytes, all_bytes, bytes_before; /* of this rank, of all, of the ranks below this one */
   char* path;
   char* limit_path;
@@ -79,15 +80,20 @@ static void end_phase(struct cell* cell, enum phase phase) {
 /* --------------------------------------------------------------------------------- the limit ---
  */
 
-static void move_whole(int file, unsigned char* data, int64_t bytes, int64_t offset, int writing) {
-  while (bytes > 0) {
-    const ssize_t moved = writing ? pwrite(file, data, (size_t)bytes, (off_t)offset)
-                                  : pread(file, data, (size_t)bytes, (off_t)offset);
-    check_system(moved, "the limit's file");
-    if (moved == 0) fail("the limit's file", "ends early");
-    data += moved;
-    bytes -= moved;
-    offset += moved;
+static void write_whole(int file, const unsigned char* data, int64_t bytes, int64_t offset) {
+  for (int64_t done = 0; done < bytes;) {
+    const ssize_t moved = pwrite(file, data + done, (size_t)(bytes - done), (off_t)(offset + done));
+    check_system(moved, "writing without MPI");
+    done += moved;
+  }
+}
+
+static void read_whole(int file, unsigned char* data, int64_t bytes, int64_t offset) {
+  for (int64_t done = 0; done < bytes;) {
+    const ssize_t moved = pread(file, data + done, (size_t)(bytes - done), (off_t)(offset + done));
+    check_system(moved, "reading without MPI");
+    if (moved == 0) fail("reading without MPI", "the file ends early");
+    done += moved;
   }
 }
 
@@ -95,7 +101,10 @@ static void use_limit(struct run* run, struct cell* cell, int writing) {
   const int file = open(run->limit_path, writing ? O_RDWR | O_CREAT : O_RDONLY, 0644);
   check_system(file, run->limit_path);
   end_phase(cell, OPEN);
-  move_whole(file, run->packed, run->bytes, run->bytes_before, writing);
+  if (writing)
+    write_whole(file, run->packed, run->bytes, run->bytes_before);
+  else
+    read_whole(file, run->packed, run->bytes, run->bytes_before);
   cell->bytes = run->bytes;
   end_phase(cell, ACCESS);
   close(file);
@@ -301,13 +310,16 @@ static void print_mismatch(const struct run* run, const char* method, const char
 
 /* ----------------------------------------------------------------------- files and memory --- */
 
-static void write_expected_file(const struct run* run) {
-  unsigned char* bytes = oracle_file(&run->share);
+static const unsigned char* file_image(struct run* run) {
+  if (!run->image) run->image = oracle_file(&run->share);
+  return run->image;
+}
+
+static void write_expected_file(struct run* run) {
   const int file = open(run->path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   check_system(file, run->path);
-  move_whole(file, bytes, run->share.file_bytes, 0, 1);
+  write_whole(file, file_image(run), run->share.file_bytes, 0);
   close(file);
-  free(bytes);
 }
 
 static void remove_file(const char* path) {
@@ -366,6 +378,8 @@ static void plan_run(struct run* run, int writing) {
 static void free_run(struct run* run) {
   free(run->memory);
   free(run->packed);
+  free(run->image);
+  run->image = NULL;
   free(run->expected);
   share_free(&run->share);
   run->share = (struct share){0};
@@ -378,7 +392,7 @@ static unsigned char* read_file(const char* path, int64_t* size) {
   check_system(file, path);
   *size = lseek(file, 0, SEEK_END);
   unsigned char* bytes = allocate(*size);
-  move_whole(file, bytes, *size, 0, 0);
+  read_whole(file, bytes, *size, 0);
   close(file);
   return bytes;
 }
@@ -387,13 +401,12 @@ static unsigned char* read_file(const char* path, int64_t* size) {
 static int file_differs(struct run* run, const char* method) {
   int64_t size;
   unsigned char* found = read_file(run->path, &size);
-  unsigned char* expected = oracle_file(&run->share);
+  const unsigned char* expected = file_image(run);
   int64_t at = first_difference(found, expected,
                                 size < run->share.file_bytes ? size : run->share.file_bytes);
   if (at < 0 && size != run->share.file_bytes) at = size;
   if (at >= 0) print_mismatch(run, method, "file", at);
   free(found);
-  free(expected);
   run->file_is_right = at < 0;
   return at >= 0;
 }
