@@ -53,7 +53,7 @@ class Figures:
     def __init__(self, file, folder):
         self.content, self.results = load_json(file)
         self.labels = self.content["machine"]["mpis"]
-        self.prefix = "" if file.stem == "results" else f"{file.stem}-"
+        self.prefix = "full-" if self.content["options"]["suite"] == "full" else ""
         self.folder = folder
         self.written = []
 
@@ -63,7 +63,9 @@ class Figures:
             cases = [c for c in self.results.cases() if (c.slow, c.ranks) == (slow, ranks)]
             plain = [case for case in cases if ":" not in case.workload]
             self.draw_times(plain, slow, ranks)
-            for name in dict.fromkeys(c.workload.partition(":")[0] for c in cases if c not in plain):
+            for name in dict.fromkeys(
+                c.workload.partition(":")[0] for c in cases if c not in plain
+            ):
                 swept = [case for case in cases if case.workload.startswith(f"{name}:")]
                 self.draw_accesses(name, swept, slow, ranks)
 
@@ -71,23 +73,30 @@ class Figures:
         """Write above read, an MPI a column."""
         mpis = list(dict.fromkeys(case.mpi for case in cases))
         figure, axes = pyplot.subplots(
-            2, len(mpis), figsize=(width * len(mpis), height), sharex="col", sharey=True, squeeze=False
+            2,
+            len(mpis),
+            figsize=(width * len(mpis), height),
+            sharex="col",
+            sharey=True,
+            squeeze=False,
         )
         for column, mpi in enumerate(mpis):
             axes[0][column].set_title(self.labels[mpi], fontsize=10)
         for row, direction in enumerate(DIRECTIONS):
             for column, mpi in enumerate(mpis):
-                yield_cases = [case for case in cases if case.mpi == mpi]
+                own = [case for case in cases if case.mpi == mpi]
                 axes[row][column].grid(axis="y", linewidth=0.6)
                 axes[row][column].tick_params(axis="x", length=0)
-                yield figure, axes[row][column], direction, yield_cases, column == 0
+                yield figure, axes[row][column], direction, own, column == 0
 
     def finish(self, figure, title, caption, name):
         """Title and legend above, the caption below the panels, whatever their size."""
         width, height = figure.get_size_inches()
         caption = textwrap.fill(caption, int(width / CAPTION_LETTER))
         handles, texts = figure.axes[0].get_legend_handles_labels()
-        figure.suptitle(title, y=1 - 0.08 / height, va="top", fontsize=11, fontweight="bold")
+        figure.text(
+            0.5, 1 - 0.08 / height, title, ha="center", va="top", fontsize=11, fontweight="bold"
+        )
         figure.legend(
             handles,
             texts,
@@ -102,7 +111,7 @@ class Figures:
         top = 0.5 if width > WIDE else 0.65
         figure.tight_layout(rect=(0, bottom / height, 1, 1 - top / height))
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.written.append(self.folder / f"{self.prefix}{name}.svg")
+        self.written.append(self.folder / f"{name}.svg")
         figure.savefig(self.written[-1], metadata={"Date": None})
         pyplot.close(figure)
 
@@ -116,7 +125,7 @@ class Figures:
         count = len({case.workload for case in cases})
         if not count:
             return
-        width = max(3.6, 1.2 + INCHES_A_WORKLOAD * count)
+        width = max(4.0, 1.2 + INCHES_A_WORKLOAD * count)
         for figure, axis, direction, own, is_first in self.panels(cases, width, 5.8):
             self.draw_bars(axis, own, direction)
             if is_first:
@@ -129,7 +138,7 @@ class Figures:
         )
         if slow:
             caption += "1 ms a request, 1 GB/s for all. "
-        name = f"times-{ranks}-ranks{'-slow' if slow else ''}"
+        name = f"{self.prefix}times-{ranks}-ranks{'-slow' if slow else ''}"
         self.finish(figure, f"Time over the limit, {where}", caption + self.medians(), name)
 
     def draw_bars(self, axis, cases, direction):
@@ -158,8 +167,8 @@ class Figures:
             target = (SLOW if case.slow else COLLECTIVE).get(case.workload, {}).get(case.ranks)
             if target:
                 value = target[DIRECTIONS.index(direction)]
-                ends = (place - 0.8 * BAR_WIDTH, place + 0.8 * BAR_WIDTH)
-                axis.plot(ends, (value, value), color="black", linewidth=1.6)
+                ends = (place - BAR_WIDTH / 2, place + BAR_WIDTH / 2)
+                axis.plot(ends, (value, value), color="black", linewidth=2, solid_capstyle="butt")
 
     # ------------------------------------------------------------------------------- accesses ---
 
@@ -178,7 +187,9 @@ class Figures:
             f"pwrite or pread a rank. What would be slower than a {CAP}th of it is drawn there. "
         )
         file = f"accesses-{name}-{ranks}-ranks{'-slow' if slow else ''}"
-        self.finish(figure, f"{name}: bandwidth by accesses, {where}", caption + self.medians(), file)
+        self.finish(
+            figure, f"{name}: bandwidth by accesses, {where}", caption + self.medians(), file
+        )
 
     def draw_curves(self, axis, cases, direction):
         cases = sorted(cases, key=lambda case: int(case.workload.partition(":")[2]))
@@ -193,7 +204,13 @@ class Figures:
                 continue
             rates = [size / second for size, second in zip(sizes, seconds)]
             axis.plot(
-                accesses, rates, color=colour, marker=marker, markersize=4, linewidth=1.6, label=label
+                accesses,
+                rates,
+                color=colour,
+                marker=marker,
+                markersize=4,
+                linewidth=1.6,
+                label=label,
             )
         axis.set_xscale("log", base=4)
         axis.set_yscale("log")

@@ -45,6 +45,9 @@ class Cell:
         if "storage" in event:
             self.storage.append(event["storage"])
 
+    def is_measured(self):
+        return bool(self.times["total"]) or self.stopped
+
     def counted(self, function):
         """The median of a function of what the storage counted."""
         return statistics.median(map(function, self.storage)) if self.storage else math.nan
@@ -68,17 +71,19 @@ class Results:
         return self.cells.setdefault((case, side, method, direction), Cell())
 
     def cases(self):
-        return list(dict.fromkeys(case for case, *_ in self.cells))
+        cells = self.cells.items()
+        return list(dict.fromkeys(case for (case, *_), cell in cells if cell.is_measured()))
 
     def has(self, case, side, method):
-        return any((case, side, method, way) in self.cells for way in DIRECTIONS)
+        return any(self.cell(case, side, method, way).is_measured() for way in DIRECTIONS)
 
     def columns(self, cases, with_hints):
         """Sides and methods of these cases that move data: with default hints, or the others."""
         found = dict.fromkeys(
             (side, method)
-            for case, side, method, _ in self.cells
-            if case in cases and side and method not in ("first", "open")
+            for (case, side, method, _), cell in self.cells.items()
+            if case in cases and method not in ("first", "first limit", "limit", "open")
+            if cell.is_measured()
         )
         found = [each for each in found if (":" in each[1]) == with_hints]
         order = list(dict.fromkeys(method for _, method in found))
@@ -134,13 +139,16 @@ class Results:
         seconds = [
             time
             for (case, *what), cell in self.cells.items()
-            if (case.mpi, case.ranks, case.slow, *what) == (mpi, ranks, slow, side, "open", direction)
+            if (case.mpi, case.ranks, case.slow) == (mpi, ranks, slow)
+            and what == [side, "open", direction]
             for time in cell.times["total"]
         ]
         return statistics.median(seconds) * 1e3 if seconds else math.nan
 
     def as_json(self):
         for (case, side, method, direction), cell in self.cells.items():
+            if not (cell.is_measured() or cell.error):
+                continue
             yield {
                 "mpi": case.mpi,
                 "ranks": case.ranks,
@@ -202,7 +210,9 @@ def pair(function, *arguments, text=number):
 
 def compare(results, cases, columns):
     """The table of one MPI and one number of ranks; each pair is write/read."""
-    ratios = [method for side, method in columns if side == "stridio" and ("stock", method) in columns]
+    ratios = [
+        method for side, method in columns if side == "stridio" and ("stock", method) in columns
+    ]
     head = ["workload", "MB", "limit, ms"]
     head += [f"{side} {method}" for side, method in columns]
     head += [f"stock / stridio {method}" for method in ratios]
@@ -241,7 +251,9 @@ def report_group(results, cases, with_phases):
         lines += [*phases(results, cases, columns), ""]
     if any(cell.storage for (case, *_), cell in results.cells.items() if case in cases):
         lines += [*storage_use(results, cases, columns), ""]
-    both = [method for side, method in columns if ("stock", method) in columns and side == "stridio"]
+    both = [
+        method for side, method in columns if ("stock", method) in columns and side == "stridio"
+    ]
     if both:
         means = (f"{plain(results.geometric_mean(cases, m)[0])} {m}" for m in both)
         lines += [f"Geometric mean of stock / stridio: {', '.join(means)}.", ""]

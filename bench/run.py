@@ -260,9 +260,10 @@ class Bench:
 
     # -------------------------------------------------------------------------------------- all ---
 
-    def is_over(self, average):
-        """Whether the budget has no room for another run."""
-        return time.monotonic() + average > self.end
+    def is_over(self, case, took):
+        """Whether the budget has no room for a case, by what those before took."""
+        expected = took.get(case, max(took.values(), default=0))
+        return time.monotonic() + expected > self.end
 
     def verify_case(self, case):
         for side in self.arguments.sides:
@@ -278,14 +279,15 @@ class Bench:
             if not self.arguments.no_verify:
                 self.verify_case(case)
         self.stop_if_wrong()
-        runs, began = 0, time.monotonic()
+        took = {}
         for repetition in range(self.arguments.repetitions):
             for case in self.cases:
-                if runs and self.is_over((time.monotonic() - began) / runs):
+                if took and self.is_over(case, took):
                     self.say("the time is over: not all repetitions were made")
                     return
+                began = time.monotonic()
                 self.repeat(case, repetition)
-                runs += 1
+                took[case] = time.monotonic() - began
 
     def repeat(self, case, repetition):
         backwards = repetition % 2 == 1
@@ -298,16 +300,18 @@ class Bench:
         self.resume()
         left = [case for case in self.cases if str(case) not in self.done]
         self.say(f"{len(self.done)} of {len(self.cases)} cases are there, in {self.arguments.json}")
-        began = time.monotonic()
-        for index, case in enumerate(left):
-            if index and self.is_over((time.monotonic() - began) / index):
-                self.say(f"the time is over; {len(left) - index} cases are left: call it again")
+        took = {}
+        for case in left:
+            if took and self.is_over(case, took):
+                self.say(f"the time is over; {len(left) - len(took)} cases are left: call it again")
                 return
+            began = time.monotonic()
             if not self.arguments.no_verify:
                 self.verify_case(case)
             self.stop_if_wrong()
             for repetition in range(self.arguments.repetitions):
                 self.repeat(case, repetition)
+            took[case] = time.monotonic() - began
             self.done.append(str(case))
             self.save()
 
@@ -320,10 +324,11 @@ class Bench:
         facts = content["machine"]
         for key in ("cpu", "cores", "mpis", "file_system"):
             if facts[key] != self.facts[key]:
-                raise BenchError(f"{file} is of another {key}: {facts[key]}   begin anew: --restart")
-        if facts["commit"] != self.facts["commit"]:
-            self.say(f"going on after commit {facts['commit']}")
-            self.facts["commit"] = f"{facts['commit']}, {self.facts['commit']}"
+                raise BenchError(
+                    f"{file} is of another {key}: {facts[key]}   begin anew: --restart"
+                )
+        commits = dict.fromkeys((*facts["commit"].split(", "), self.facts["commit"]))
+        self.facts["commit"] = ", ".join(commits)
 
     def save(self):
         names = ("repetitions", "seed", "hint", "size", "slow", "suite")

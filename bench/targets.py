@@ -91,6 +91,7 @@ class Verdicts:
                     case
                     for case in self.results.cases()
                     if (case.mpi, case.ranks, case.slow) == (mpi, ranks, False)
+                    and case.workload in COLLECTIVE
                     and case.workload not in without
                 ]
                 line.append(self.mean(cases, must))
@@ -101,7 +102,8 @@ class Verdicts:
         if math.isnan(value):
             return "-"
         self.count(value >= must)
-        return plain(value) if value >= must else f"{plain(value)} (-{100 * (1 - value / must):.0f}%)"
+        shortfall = "" if value >= must else f" (-{100 * (1 - value / must):.0f}%)"
+        return plain(value) + shortfall
 
     def never_slower(self):
         """Each of these is one target an MPI; shortfalls() names the cells."""
@@ -119,21 +121,17 @@ class Verdicts:
             for case in self.results.cases()
             if (case.mpi, case.ranks, case.slow) == (mpi, ranks, slow)
         ]
-        found = [(ours / bound, case, way) for case, way, ours, bound in self.slower(cases, method)]
+        found = [
+            (ours / bound, case, way)
+            for case, _, way, ours, bound in self.results.slower(cases, method)
+        ]
         if not any(self.results.has(case, "stridio", method) for case in cases):
             return "-"
         self.count(not found)
         if not found:
             return "nowhere"
         worst, case, way = max(found, key=lambda each: each[0])
-        return f"{len(found)} cells, worst: {case.workload} {way} +{100 * (worst - 1):.0f}%"
-
-    def slower(self, cases, method):
-        return (
-            (case, way, ours, bound)
-            for case, slow_method, way, ours, bound in self.results.slower(cases)
-            if slow_method == method
-        )
+        return f"{len(found)}, worst: {case.workload} {way} +{100 * (worst - 1):.0f}%"
 
     def openings(self):
         """What open and close cost by themselves, the median of all cases, in ms."""
@@ -156,12 +154,11 @@ def verdict(results, labels):
     lines += verdicts.openings()
     count = f"{verdicts.reached} of {verdicts.reached + verdicts.missed} targets are reached"
     if verdicts.aside:
-        count += f", and {verdicts.aside} more but for what the host's spinning costs in open and close"
+        count += f", {verdicts.aside} more but for what the host's spinning costs in open and close"
     return [
         "**Targets**",
         "",
-        "Stridio collective over the limit; what is missed says by how much. "
-        f"{count}.",
+        f"Stridio collective over the limit; what is missed says by how much. {count}.",
         "",
         *table(lines),
     ]
