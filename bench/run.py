@@ -195,7 +195,8 @@ class Bench:
             (direction, method)
             for direction in DIRECTIONS
             for method in self.methods_on(case, side)
-            if self.is_worth_it(case, side, method, direction)
+            if suites.is_of(direction, method)
+            and self.is_worth_it(case, side, method, direction)
         ]
         while pending:
             pending = self.measure_some(case, side, pending, backwards)

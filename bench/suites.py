@@ -48,6 +48,13 @@ def is_for(side, method):
     return side == "stridio" or all("=" in hint for hint in method.split(":")[1:])
 
 
+def is_of(direction, method):
+    """Reads with hints that only writes take are reads without any."""
+    hints = method.split(":")[1:]
+    of_writes = bool(hints) and all(hint.startswith("romio_ds_write=") for hint in hints)
+    return direction == "write" or not of_writes
+
+
 def target(known):
     fast = tuple(COLLECTIVE)
     return (
