@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/extent.h"
@@ -84,6 +85,26 @@ class Group {
 
  private:
   std::unique_ptr<Levels> shared_levels_, solo_levels_;
+};
+
+// An exchange under way; finished at the latest when its scope ends, since its buffers may end there too.
+class Exchange {
+ public:
+  Exchange(Group& group, std::span<const Message> sends, std::span<const Message> receives)
+      : group_(group), ticket_(group.start(sends, receives)) {}
+  ~Exchange() { (void)finish(); }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  Status finish() {
+    if (std::exchange(finished_, true)) return {};
+    return group_.finish(ticket_);
+  }
+
+ private:
+  Group& group_;
+  const Ticket ticket_;
+  bool finished_ = false;
 };
 
 // allgather of one trivially copyable value.
