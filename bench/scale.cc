@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "collective/collective.h"
+#include "group/levels.h"
 #include "group/threads.h"
 
 namespace {
@@ -123,34 +124,40 @@ struct Counts {
 
 class CountingGroup final : public Group {
  public:
-  CountingGroup(Group& inner, Counts& counts) : inner_(inner), counts_(counts) {}
+  CountingGroup(Group& inner, Counts& counts) : inner_(inner), counts_(&counts) {}
+  void count_in(Counts& counts) { counts_ = &counts; }
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   int node_of(int rank) const override { return inner_.node_of(rank); }
   int node_count() const override { return inner_.node_count(); }
   Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    counts_.steps += std::bit_width(static_cast<unsigned>(size() - 1));
-    counts_.agreed += std::ssize(all);
+    counts_->steps += std::bit_width(static_cast<unsigned>(size() - 1));
+    counts_->agreed += std::ssize(all);
     return inner_.allgather(mine, all);
   }
-  Status exchange(std::span<const Message> sends, std::span<const Message> receives) override {
+  Ticket start(std::span<const Message> sends, std::span<const Message> receives) override {
     bool waits = false;
     for (const Message& message : receives) {
       if (node_of(message.peer) == node_of(rank()) || message.bytes.length == 0) continue;
       waits = true;
-      ++counts_.messages;
-      counts_.bytes += message.bytes.length;
+      ++counts_->messages;
+      counts_->bytes += message.bytes.length;
     }
-    counts_.steps += waits;
-    return inner_.exchange(sends, receives);
+    counts_->steps += waits;
+    return inner_.start(sends, receives);
   }
+  Status finish(Ticket ticket) override { return inner_.finish(ticket); }
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes length) override { return inner_.shared(length); }
 
  private:
+  Result<std::unique_ptr<Levels>> make_levels(bool share) override {
+    return Levels::make(*this, share ? std::optional(SharedGroupOptions{.one_address_space = true}) : std::nullopt);
+  }
+
   Group& inner_;
-  Counts& counts_;
+  Counts* counts_;
 };
 
 class NullStorage final : public Storage {
@@ -199,9 +206,13 @@ Table run(const Workload& workload, int ranks) {
   Buffer data(static_cast<std::size_t>(most));  // all write the same
   run_threads(ranks, {.ranks_per_node = kRanksPerNode}, [&](Group& inner) {
     const Pattern file = workload.file(inner.rank(), ranks);
+    Counts opening;
+    CountingGroup group(inner, opening);
+    if (!group.levels()) std::exit(1);  // as opening a file does
+    PatternCache cache;
     for (auto* counts : {&table.first, &table.again}) {
       Counts& mine = (*counts)[static_cast<std::size_t>(inner.rank())];
-      CountingGroup group(inner, mine);
+      group.count_in(mine);
       NullStorage storage(mine);
       Times times;
       CollectiveRequest request;
@@ -210,6 +221,7 @@ Table run(const Workload& workload, int ranks) {
       request.memory = {data.data(), Pattern::run(0, file.size())};
       request.rules.force = "two_phase";
       request.rules.window = kWindow;
+      request.cache = &cache;
       const std::int64_t before = heap_most = heap_now;
       if (const auto done = run_collective(group, storage, request, times); !done) {
         fmt::print("{}\n", done.error().text());

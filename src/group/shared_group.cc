@@ -62,7 +62,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr auto kNap = std::chrono::milliseconds(1);
+constexpr std::chrono::milliseconds kNap{1};       // where there is progress to drive
+constexpr std::chrono::milliseconds kLongNap{100};  // else: every change comes with a wake
 constexpr auto kSpin = std::chrono::microseconds(20);
 constexpr std::size_t kLine =
     64;  // of the cache: what different ranks write stays on different lines
@@ -193,7 +194,7 @@ bool Wait::spun(const SharedWord& word, std::uint32_t seen) {
 Wait::Then Wait::nap(SharedWord& word, std::uint32_t seen, SharedWord& sleepers) {
   if (spun(word, seen)) return Then::kLook;
   sleepers.fetch_add(1);
-  const Nap nap = futex_sleep(word, seen, kNap);
+  const Nap nap = futex_sleep(word, seen, options_.progress ? kNap : std::min(kLongNap, options_.watch_period));
   sleepers.fetch_sub(1);
   if (nap == Nap::kChanged) return Then::kLook;
   if (options_.progress) options_.progress();
