@@ -366,6 +366,7 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   request.access = access_rules(access.direction);
   request.rules = collective_rules(access.direction);
   request.profile = profile_;
+  request.cache = &patterns_;
   if (atomic_) request.hold = [&] { return hold(access.direction, request.file.bounds()); };
   ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
                    run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));

@@ -76,6 +76,7 @@ class FileImpl final : public File {
   bool own_holes_ = false;  // nobody of the group or outside writes the holes of this rank's requests
   bool atomic_ = false;
   Profile profile_;
+  PatternCache patterns_;  // of the last collective access across nodes
   std::mutex pointer_mutex_;
   Bytes pointer_ = 0;       // in bytes of the view's data
 };

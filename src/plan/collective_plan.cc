@@ -2,7 +2,7 @@
 //   independent  the ranks' own plans, c at a time
 //   two_phase    agreements (entry, patterns, one a round) + (b copied bytes in max(f, m) pieces, and finding the union of
 //                patterns by their structure) / c + b storage bytes in windows / aggregators; messages copy twice more.
-// File domains hold equal bytes: the ranks' quantiles, sorted, are a step function of bytes over the file.
+// File domains hold equal bytes: the ranks' quantiles tell the density of bytes over the file.
 #include "plan/collective_plan.h"
 
 #include <fmt/format.h>
@@ -66,34 +66,49 @@ std::vector<int> pick_aggregators(int count, const Topology& topology) {
   return picked;
 }
 
-struct Step {
+// From `offset` on, a byte of the file holds `bytes` more requested ones than before.
+struct Change {
   Offset offset;
   double bytes;
 };
 
-std::vector<Step> density(std::span<const RankShape> ranks) {
-  std::vector<Step> steps;
+// Each part of a rank's bytes is taken to be spread evenly from its quantile to the next: put at the quantile, the parts of
+// ranks whose requests are alike would all stand together.
+std::vector<Change> density(std::span<const RankShape> ranks) {
+  std::vector<Change> changes;
   for (const RankShape& rank : ranks) {
     if (rank.size == 0) continue;
     const double part = static_cast<double>(rank.size) / RankShape::kParts;
-    for (const Offset offset : rank.quantiles) steps.push_back({offset, part});
+    for (std::size_t i = 0; i < rank.quantiles.size(); ++i) {
+      const Offset from = rank.quantiles[i];
+      const Offset next = i + 1 < rank.quantiles.size() ? rank.quantiles[i + 1] : rank.upper;
+      const Offset to = std::max(next, from + 1);
+      const double bytes = part / static_cast<double>(to - from);
+      changes.push_back({from, bytes});
+      changes.push_back({to, -bytes});
+    }
   }
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.offset < b.offset; });
-  return steps;
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.offset < b.offset; });
+  return changes;
 }
 
 // Starts of domains are multiples of `unit`, so that no two aggregators write one page or stripe.
 std::vector<FileDomain> cut_domains(std::span<const RankShape> ranks, const Totals& totals,
                                     const std::vector<int>& aggregators, Bytes unit) {
-  const std::vector<Step> steps = density(ranks);
+  const std::vector<Change> changes = density(ranks);
   const double share = static_cast<double>(totals.size) / static_cast<double>(aggregators.size());
   std::vector<Offset> starts{totals.lower};
-  double below = 0;
-  for (const Step& step : steps) {
-    if (starts.size() == aggregators.size()) break;
-    if (below >= share * static_cast<double>(starts.size()))
-      starts.push_back(std::max(starts.back(), step.offset / unit * unit));
-    below += step.bytes;
+  double below = 0, density_here = 0;
+  for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
+    density_here += changes[i].bytes;
+    const double here = density_here * static_cast<double>(changes[i + 1].offset - changes[i].offset);
+    while (starts.size() < aggregators.size()) {
+      const double wanted = share * static_cast<double>(starts.size()) - below;
+      if (here <= 0 || wanted > here) break;
+      const Offset start = changes[i].offset + static_cast<Offset>(wanted / density_here);
+      starts.push_back(std::max(starts.back(), start / unit * unit));
+    }
+    below += here;
   }
   starts.push_back(totals.upper);
   std::vector<FileDomain> domains;
