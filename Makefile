@@ -10,14 +10,15 @@ TESTS_tsan := -L tsan
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build test test-full demo bench mutants format clean $(BUILDS) $(CHECKS)
+.PHONY: help setup build test test-full demo bench bench-full mutants format clean $(BUILDS) $(CHECKS)
 
 help:
 	@echo 'make demo       real programs do their file I/O through Stridio, beside stock MPI-IO'
 	@echo 'make build      build/release: the libraries in lib/, the stridio command in bin/'
 	@echo 'make test       all tests in the release build, then those of the sanitizers'
 	@echo 'make test-full  all tests in every build, and the planted bugs'
-	@echo 'make bench      measure Stridio against stock MPI-IO'
+	@echo 'make bench      measure Stridio against stock MPI-IO and its targets: 10 minutes'
+	@echo 'make bench-full the same for all workloads and methods: 2 hours, goes on where it ended'
 	@echo 'make mutants    plant bugs and see that the tests catch them'
 	@echo 'make format     clang-format on all sources'
 	@echo 'make clean      remove build/ (the environments in .venv/ stay)'
@@ -48,8 +49,11 @@ test-full: check-release mutants check-no-mpi check-asan check-tsan
 demo: build
 	scripts/demo.sh
 
-bench: build
-	python3 bench/run.py
+# Arguments for the driver: make bench BENCH='--mpis mpich', make bench-full BENCH=--restart.
+bench bench-full: build
+	cmake --build --preset release -j$(JOBS) --target slowfs
+	/usr/bin/python3 bench/run.py $(if $(filter %-full,$@),--full) $(BENCH)
+	/usr/bin/python3 bench/figures.py
 
 mutants: build
 	scripts/mutants.sh

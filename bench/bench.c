@@ -31,6 +31,7 @@ struct run {
   unsigned char* memory;   /* what the rank writes, or reads into */
   unsigned char* expected; /* its content before a write and after a read; NULL if not verifying */
   unsigned char* packed;   /* of the limit */
+  unsigned char* image;    /* the oracle's file; NULL until it is needed */
   int64_t bytes, all_bytes, bytes_before; /* of this rank, of all, of the ranks below this one */
   char* path;
   char* limit_path;
@@ -79,15 +80,20 @@ static void end_phase(struct cell* cell, enum phase phase) {
 /* --------------------------------------------------------------------------------- the limit ---
  */
 
-static void move_whole(int file, unsigned char* data, int64_t bytes, int64_t offset, int writing) {
-  while (bytes > 0) {
-    const ssize_t moved = writing ? pwrite(file, data, (size_t)bytes, (off_t)offset)
-                                  : pread(file, data, (size_t)bytes, (off_t)offset);
-    check_system(moved, "the limit's file");
-    if (moved == 0) fail("the limit's file", "ends early");
-    data += moved;
-    bytes -= moved;
-    offset += moved;
+static void write_whole(int file, const unsigned char* data, int64_t bytes, int64_t offset) {
+  for (int64_t done = 0; done < bytes;) {
+    const ssize_t moved = pwrite(file, data + done, (size_t)(bytes - done), (off_t)(offset + done));
+    check_system(moved, "writing without MPI");
+    done += moved;
+  }
+}
+
+static void read_whole(int file, unsigned char* data, int64_t bytes, int64_t offset) {
+  for (int64_t done = 0; done < bytes;) {
+    const ssize_t moved = pread(file, data + done, (size_t)(bytes - done), (off_t)(offset + done));
+    check_system(moved, "reading without MPI");
+    if (moved == 0) fail("reading without MPI", "the file ends early");
+    done += moved;
   }
 }
 
@@ -95,7 +101,10 @@ static void use_limit(struct run* run, struct cell* cell, int writing) {
   const int file = open(run->limit_path, writing ? O_RDWR | O_CREAT : O_RDONLY, 0644);
   check_system(file, run->limit_path);
   end_phase(cell, OPEN);
-  move_whole(file, run->packed, run->bytes, run->bytes_before, writing);
+  if (writing)
+    write_whole(file, run->packed, run->bytes, run->bytes_before);
+  else
+    read_whole(file, run->packed, run->bytes, run->bytes_before);
   cell->bytes = run->bytes;
   end_phase(cell, ACCESS);
   close(file);
@@ -130,19 +139,19 @@ static void call_mpi(MPI_File file, int writing, int collective, MPI_Offset offs
   cell->bytes += moved;
 }
 
-static void use_view(struct run* run, struct access* accesses, int collective, struct cell* cell) {
-  const struct options* options = run->options;
-  MPI_File file = open_file(run->path, run->share.writing, options->hints);
+static void use_view(struct run* run, struct access* accesses, const struct method* method,
+                     struct cell* cell) {
+  MPI_File file = open_file(run->path, run->share.writing, method->hints);
   end_phase(cell, OPEN);
   for (int i = 0; i < run->share.accesses; ++i) {
     const struct access* access = &accesses[i];
     if (access->sets_view)
       check_mpi(MPI_File_set_view(file, access->displacement, access->etype, access->filetype,
-                                  "native", options->hints),
+                                  "native", method->hints),
                 "MPI_File_set_view");
     end_phase(cell, VIEW);
-    call_mpi(file, run->share.writing, collective, access->offset, run->memory + access->memory,
-             access->count, access->memtype, cell);
+    call_mpi(file, run->share.writing, method->call == COLLECTIVE, access->offset,
+             run->memory + access->memory, access->count, access->memtype, cell);
     end_phase(cell, ACCESS);
   }
   check_mpi(MPI_File_close(&file), "MPI_File_close");
@@ -163,15 +172,23 @@ static void call_for_piece(void* context, int64_t memory, int64_t file, int64_t 
            (int)length, MPI_BYTE, calls->cell);
 }
 
-static void use_pieces(struct run* run, struct cell* cell) {
+static void use_pieces(struct run* run, const struct method* method, struct cell* cell) {
   const int bounded = run->options->max_pieces > 0 && !run->options->verify;
   struct piece_calls calls = {.run = run, .cell = cell};
   calls.left = bounded ? run->options->max_pieces : INT64_MAX;
-  calls.file = open_file(run->path, run->share.writing, run->options->hints);
+  calls.file = open_file(run->path, run->share.writing, method->hints);
   end_phase(cell, OPEN);
   share_pieces(&run->share, call_for_piece, &calls);
   end_phase(cell, ACCESS);
   check_mpi(MPI_File_close(&calls.file), "MPI_File_close");
+  end_phase(cell, CLOSE);
+}
+
+/* What an access costs besides its data. */
+static void use_open(struct run* run, const struct method* method, struct cell* cell) {
+  MPI_File file = open_file(run->path, run->share.writing, method->hints);
+  end_phase(cell, OPEN);
+  check_mpi(MPI_File_close(&file), "MPI_File_close");
   end_phase(cell, CLOSE);
 }
 
@@ -202,26 +219,28 @@ static void end_cell(struct cell* cell) {
   MPI_Allreduce(MPI_IN_PLACE, &cell->bytes, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static struct cell measure_view(struct run* run, int collective) {
+static struct cell measure_view(struct run* run, const struct method* method) {
   struct cell cell = {0};
   struct access* accesses = allocate(run->share.accesses * (int64_t)sizeof *accesses);
   for (int i = 0; i < run->share.accesses; ++i) share_access(&run->share, i, &accesses[i]);
   start_cell(run, &cell);
-  use_view(run, accesses, collective, &cell);
+  use_view(run, accesses, method, &cell);
   end_cell(&cell);
   for (int i = 0; i < run->share.accesses; ++i) access_free(&accesses[i]);
   free(accesses);
   return cell;
 }
 
-static struct cell measure(struct run* run, enum method method) {
+static struct cell measure(struct run* run, const struct method* method) {
   struct cell cell = {0};
-  if (method == COLLECTIVE || method == INDEPENDENT) return measure_view(run, method == COLLECTIVE);
+  if (method->call == COLLECTIVE || method->call == INDEPENDENT) return measure_view(run, method);
   start_cell(run, &cell);
-  if (method == LIMIT)
+  if (method->call == LIMIT)
     use_limit(run, &cell, run->share.writing);
+  else if (method->call == OPENING)
+    use_open(run, method, &cell);
   else
-    use_pieces(run, &cell);
+    use_pieces(run, method, &cell);
   end_cell(&cell);
   return cell;
 }
@@ -291,13 +310,16 @@ static void print_mismatch(const struct run* run, const char* method, const char
 
 /* ----------------------------------------------------------------------- files and memory --- */
 
-static void write_expected_file(const struct run* run) {
-  unsigned char* bytes = oracle_file(&run->share);
+static const unsigned char* file_image(struct run* run) {
+  if (!run->image) run->image = oracle_file(&run->share);
+  return run->image;
+}
+
+static void write_expected_file(struct run* run) {
   const int file = open(run->path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   check_system(file, run->path);
-  move_whole(file, bytes, run->share.file_bytes, 0, 1);
+  write_whole(file, file_image(run), run->share.file_bytes, 0);
   close(file);
-  free(bytes);
 }
 
 static void remove_file(const char* path) {
@@ -306,8 +328,8 @@ static void remove_file(const char* path) {
 
 /* Before each measurement: files to write are absent, files to read are right. Rank 0 alone acts on
  * the common file. Ends with a collective wait, in meeting_start() at the latest. */
-static void prepare_file(struct run* run, enum method method) {
-  const int writing = run->share.writing, limit = method == LIMIT;
+static void prepare_file(struct run* run, const struct method* method) {
+  const int writing = run->share.writing, limit = method->call == LIMIT;
   if (!writing && limit && !run->limit_is_right) {
     struct cell ignored = {0};
     use_limit(run, &ignored, 1);
@@ -356,6 +378,8 @@ static void plan_run(struct run* run, int writing) {
 static void free_run(struct run* run) {
   free(run->memory);
   free(run->packed);
+  free(run->image);
+  run->image = NULL;
   free(run->expected);
   share_free(&run->share);
   run->share = (struct share){0};
@@ -368,7 +392,7 @@ static unsigned char* read_file(const char* path, int64_t* size) {
   check_system(file, path);
   *size = lseek(file, 0, SEEK_END);
   unsigned char* bytes = allocate(*size);
-  move_whole(file, bytes, *size, 0, 0);
+  read_whole(file, bytes, *size, 0);
   close(file);
   return bytes;
 }
@@ -377,19 +401,18 @@ static unsigned char* read_file(const char* path, int64_t* size) {
 static int file_differs(struct run* run, const char* method) {
   int64_t size;
   unsigned char* found = read_file(run->path, &size);
-  unsigned char* expected = oracle_file(&run->share);
+  const unsigned char* expected = file_image(run);
   int64_t at = first_difference(found, expected,
                                 size < run->share.file_bytes ? size : run->share.file_bytes);
   if (at < 0 && size != run->share.file_bytes) at = size;
   if (at >= 0) print_mismatch(run, method, "file", at);
   free(found);
-  free(expected);
   run->file_is_right = at < 0;
   return at >= 0;
 }
 
-static int verify(struct run* run, enum method method) {
-  const char* name = method_names[method];
+static int verify(struct run* run, const struct method* method) {
+  const char* name = method->name;
   int64_t wrong = 0;
   if (!run->share.writing) memset(run->memory, 0xA5, (size_t)run->share.memory_bytes);
   struct cell cell = measure(run, method);
@@ -408,18 +431,19 @@ static int verify(struct run* run, enum method method) {
 /* ------------------------------------------------------------------------------------- main --- */
 
 /* Returns whether the result is wrong. */
-static int run_method(struct run* run, enum method method) {
+static int run_method(struct run* run, const struct method* method) {
+  const int moves_data = method->call != LIMIT && method->call != OPENING;
   int wrong = 0;
-  print_begin(run, method_names[method]);
+  print_begin(run, method->name);
   prepare_file(run, method);
   if (run->options->verify) {
-    wrong = method != LIMIT && verify(run, method);
+    wrong = moves_data && verify(run, method);
   } else {
     const struct cell cell = measure(run, method);
-    print_cell(run, method_names[method], &cell);
+    print_cell(run, method->name, &cell);
   }
-  if (run->share.writing && method == LIMIT) run->limit_is_right = 1;
-  if (run->share.writing && method != LIMIT && method != PIECES && !run->options->verify)
+  if (run->share.writing && method->call == LIMIT) run->limit_is_right = 1;
+  if (run->share.writing && moves_data && method->call != PIECES && !run->options->verify)
     run->file_is_right = 1;
   return wrong;
 }
@@ -435,7 +459,7 @@ static int run_all(struct run* run) {
       print_cell(run, "first", &cell);
     }
     for (int r = 0; r < options->repetitions; ++r)
-      for (int m = 0; m < options->method_count; ++m) wrong |= run_method(run, options->methods[m]);
+      for (int m = 0; m < options->method_count; ++m) wrong |= run_method(run, &options->methods[m]);
     free_run(run);
   }
   return wrong;
@@ -460,7 +484,7 @@ int main(int argc, char** argv) {
   const int wrong = run_all(&run);
   remove_files(&run);
   meeting_close();
-  if (options.hints != MPI_INFO_NULL) MPI_Info_free(&options.hints);
+  free_options(&options);
   free(run.path);
   free(run.limit_path);
   MPI_Finalize();

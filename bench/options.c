@@ -6,16 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char* const method_names[METHODS] = {"limit", "collective", "independent", "pieces"};
+static const char* const calls[CALLS] = {"limit", "collective", "independent", "pieces", "open"};
 
 static const char usage[] =
     "usage: mpiexec -n RANKS PROGRAM --workload NAME --path FILE [OPTIONS]\n"
     "  --workload NAME      one of the workloads below\n"
     "  --path FILE          made anew for each write; FILE.limit and FILE.first are made too\n"
     "  --size N --extra N   the workload's parameters\n"
-    "  --methods LIST       of limit, collective, independent, pieces (the first three)\n"
+    "  --methods LIST       of limit, collective, independent, pieces, open (the first three)\n"
     "                       limit: the same bytes of each rank in one piece by pwrite or pread\n"
-    "                       pieces: one call a piece\n"
+    "                       pieces: one call a piece; open: only open and close\n"
+    "                       METHOD:HINT...: with hints of its own; one without `KEY=` is the\n"
+    "                       value of stridio_method, as in collective:two_phase\n"
     "  --directions LIST    of write, read (both)\n"
     "  --repetitions N      of each measurement (1)\n"
     "  --max-pieces N       `pieces` ends after so many calls a rank (4096); 0: all\n"
@@ -65,34 +67,63 @@ static int index_of(const char* name, const char* const* names, int count) {
   return -1;
 }
 
-/* Cuts a list at its commas. Its words are indices into `names`. */
-static int parse_list(char* list, const char* const* names, int name_count, int* indices,
-                      int limit) {
+/* Cuts a list at its commas. */
+static int cut_list(char* list, char** words, int limit) {
   int count = 0;
   for (char* rest = list; rest;) {
-    const char* word = strsep(&rest, ",");
+    char* word = strsep(&rest, ",");
     if (count == limit) refuse("too many in the list", word);
-    indices[count++] = index_of(word, names, name_count);
+    words[count++] = word;
   }
   return count;
 }
 
-static void parse_methods(char* list, struct options* options) {
-  int indices[MAX_METHODS];
-  options->method_count = parse_list(list, method_names, METHODS, indices, MAX_METHODS);
-  for (int i = 0; i < options->method_count; ++i) options->methods[i] = (enum method)indices[i];
+static void parse_directions(char* list, struct options* options) {
+  static const char* const directions[] = {"read", "write"};
+  char* words[2];
+  options->direction_count = cut_list(list, words, 2);
+  for (int i = 0; i < options->direction_count; ++i)
+    options->directions[i] = index_of(words[i], directions, 2);
 }
 
-static void parse_hint(char* hint, struct options* options) {
+static void set_hint(MPI_Info* hints, const char* key, const char* value) {
+  if (*hints == MPI_INFO_NULL) MPI_Info_create(hints);
+  MPI_Info_set(*hints, key, value);
+}
+
+static void parse_hint(char* hint, MPI_Info* hints) {
   char* value = strchr(hint, '=');
   if (!value) refuse("not KEY=VALUE", hint);
   *value++ = '\0';
-  if (options->hints == MPI_INFO_NULL) MPI_Info_create(&options->hints);
-  MPI_Info_set(options->hints, hint, value);
+  set_hint(hints, hint, value);
 }
 
-static void parse_option(int option, char* value, struct options* options) {
-  static const char* const directions[] = {"read", "write"};
+/* CALL, or CALL:HINT:HINT..., after all options: `options` has the hints of all methods. */
+static struct method parse_method(const char* name, const struct options* options) {
+  char* rest = strdup(name);
+  char* const copy = rest;
+  struct method method = {.name = strdup(name), .hints = MPI_INFO_NULL};
+  if (options->hints != MPI_INFO_NULL) MPI_Info_dup(options->hints, &method.hints);
+  method.call = (enum call)index_of(strsep(&rest, ":"), calls, CALLS);
+  while (rest) {
+    char* hint = strsep(&rest, ":");
+    if (strchr(hint, '='))
+      parse_hint(hint, &method.hints);
+    else
+      set_hint(&method.hints, "stridio_method", hint);
+  }
+  free(copy);
+  return method;
+}
+
+static void parse_methods(char* list, struct options* options) {
+  char* words[MAX_METHODS];
+  options->method_count = cut_list(list, words, MAX_METHODS);
+  for (int i = 0; i < options->method_count; ++i)
+    options->methods[i] = parse_method(words[i], options);
+}
+
+static void parse_option(int option, char* value, char** methods, struct options* options) {
   switch (option) {
     case 'w':
       options->workload = find_workload(value);
@@ -107,10 +138,10 @@ static void parse_option(int option, char* value, struct options* options) {
       options->extra = number(value, 1);
       break;
     case 'm':
-      parse_methods(value, options);
+      *methods = value;
       break;
     case 'd':
-      options->direction_count = parse_list(value, directions, 2, options->directions, 2);
+      parse_directions(value, options);
       break;
     case 'r':
       options->repetitions = (int)number(value, 1);
@@ -119,7 +150,7 @@ static void parse_option(int option, char* value, struct options* options) {
       options->max_pieces = number(value, 0);
       break;
     case 'h':
-      parse_hint(value, options);
+      parse_hint(value, &options->hints);
       break;
     case 'e':
       options->seed = (uint64_t)number(value, 0);
@@ -156,10 +187,10 @@ static const struct option names[] = {
 };
 
 void parse_options(int argc, char** argv, struct options* options) {
+  char default_methods[] = "limit,collective,independent";
+  char* methods = default_methods;
   int option;
-  *options = (struct options){.methods = {LIMIT, COLLECTIVE, INDEPENDENT},
-                              .method_count = 3,
-                              .directions = {1, 0},
+  *options = (struct options){.directions = {1, 0},
                               .direction_count = 2,
                               .repetitions = 1,
                               .max_pieces = 4096,
@@ -167,10 +198,19 @@ void parse_options(int argc, char** argv, struct options* options) {
                               .hints = MPI_INFO_NULL};
   opterr = 0;
   while ((option = getopt_long(argc, argv, "", names, NULL)) != -1)
-    parse_option(option, optarg, options);
+    parse_option(option, optarg, &methods, options);
   if (optind < argc) refuse("not an option", argv[optind]);
   if (!options->workload) refuse("--workload", "missing or unknown");
   if (!options->path) refuse("--path", "missing");
   if (!options->size) options->size = options->workload->size;
   if (!options->extra) options->extra = options->workload->extra;
+  parse_methods(methods, options);
+}
+
+void free_options(struct options* options) {
+  for (int i = 0; i < options->method_count; ++i) {
+    free(options->methods[i].name);
+    if (options->methods[i].hints != MPI_INFO_NULL) MPI_Info_free(&options->methods[i].hints);
+  }
+  if (options->hints != MPI_INFO_NULL) MPI_Info_free(&options->hints);
 }

@@ -20,7 +20,12 @@ DIRECTIONS = ("write", "read")
 class Case:
     mpi: str
     ranks: int
-    workload: str
+    workload: str  # NAME, or NAME:EXTRA with the second parameter
+    slow: bool = False  # on slow storage
+
+    def __str__(self):
+        where = ", slow storage" if self.slow else ""
+        return f"{self.mpi}, {self.ranks} ranks{where}, {self.workload}"
 
 
 @dataclass
@@ -39,6 +44,9 @@ class Cell:
             self.times[phase].append(event[phase])
         if "storage" in event:
             self.storage.append(event["storage"])
+
+    def is_measured(self):
+        return bool(self.times["total"]) or self.stopped
 
     def counted(self, function):
         """The median of a function of what the storage counted."""
@@ -63,7 +71,23 @@ class Results:
         return self.cells.setdefault((case, side, method, direction), Cell())
 
     def cases(self):
-        return list(dict.fromkeys(case for case, *_ in self.cells))
+        cells = self.cells.items()
+        return list(dict.fromkeys(case for (case, *_), cell in cells if cell.is_measured()))
+
+    def has(self, case, side, method):
+        return any(self.cell(case, side, method, way).is_measured() for way in DIRECTIONS)
+
+    def columns(self, cases, with_hints):
+        """Sides and methods of these cases that move data: with default hints, or the others."""
+        found = dict.fromkeys(
+            (side, method)
+            for (case, side, method, _), cell in self.cells.items()
+            if case in cases and method not in ("first", "first limit", "limit", "open")
+            if cell.is_measured()
+        )
+        found = [each for each in found if (":" in each[1]) == with_hints]
+        order = list(dict.fromkeys(method for _, method in found))
+        return sorted(found, key=lambda each: (each[0], order.index(each[1])))
 
     def limit(self, case, direction):
         """The first of a process warms up, and counts only where there is no other."""
@@ -98,29 +122,38 @@ class Results:
         ratios = [ratio for ratio in ratios if not math.isnan(ratio)]
         return (statistics.geometric_mean(ratios), len(ratios)) if ratios else (math.nan, 0)
 
-    def slower(self, cases):
+    def slower(self, cases, method):
         """Where Stridio takes more than 10% and 1 ms longer than it should at most: collectively
-        than the faster of stock collective and independent, else than stock independent."""
+        than the faster of stock collective and independent, else than stock by this method."""
+        rivals = ("collective", "independent") if method == "collective" else (method,)
         for case in cases:
             for way in DIRECTIONS:
-                stock = {
-                    method: self.seconds(case, "stock", method, way)
-                    for method in ("collective", "independent")
-                }
-                for method, bound in (
-                    ("collective", min(stock.values())),
-                    ("independent", stock["independent"]),
-                ):
-                    ours = self.seconds(case, "stridio", method, way)
-                    if ours > 1.1 * bound and ours > bound + 1e-3:
-                        yield case, method, way, ours, bound
+                stock = (self.seconds(case, "stock", rival, way) for rival in rivals)
+                bound = min((each for each in stock if not math.isnan(each)), default=math.nan)
+                ours = self.seconds(case, "stridio", method, way)
+                if ours > 1.1 * bound and ours > bound + 1e-3:
+                    yield case, method, way, ours, bound
+
+    def opening(self, mpi, ranks, slow, side, direction):
+        """What open and close alone take in these cases, in ms."""
+        seconds = [
+            time
+            for (case, *what), cell in self.cells.items()
+            if (case.mpi, case.ranks, case.slow) == (mpi, ranks, slow)
+            and what == [side, "open", direction]
+            for time in cell.times["total"]
+        ]
+        return statistics.median(seconds) * 1e3 if seconds else math.nan
 
     def as_json(self):
         for (case, side, method, direction), cell in self.cells.items():
+            if not (cell.is_measured() or cell.error):
+                continue
             yield {
                 "mpi": case.mpi,
                 "ranks": case.ranks,
                 "workload": case.workload,
+                "slow": case.slow,
                 "side": side,
                 "method": method,
                 "direction": direction,
@@ -130,6 +163,14 @@ class Results:
                 "seconds": cell.times,
                 "storage": cell.storage,
             }
+
+    def add_json(self, cells):
+        """The reverse of as_json()."""
+        for each in cells:
+            case = Case(each["mpi"], each["ranks"], each["workload"], each["slow"])
+            cell = self.cell(case, each["side"], each["method"], each["direction"])
+            cell.bytes, cell.stopped, cell.error = each["bytes"], each["stopped"], each["error"]
+            cell.times, cell.storage = each["seconds"], each["storage"]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -167,12 +208,14 @@ def pair(function, *arguments, text=number):
     return "/".join(text(function(*arguments, direction=way)) for way in DIRECTIONS)
 
 
-def compare(results, cases, methods, sides):
+def compare(results, cases, columns):
     """The table of one MPI and one number of ranks; each pair is write/read."""
+    ratios = [
+        method for side, method in columns if side == "stridio" and ("stock", method) in columns
+    ]
     head = ["workload", "MB", "limit, ms"]
-    head += [f"{side} {method}" for side in sides for method in methods]
-    both = len(sides) == 2
-    head += [f"stock / stridio {method}" for method in methods if both]
+    head += [f"{side} {method}" for side, method in columns]
+    head += [f"stock / stridio {method}" for method in ratios]
     lines = [head]
     for case in cases:
         megabytes = results.bytes(case, "read") / 1e6
@@ -180,46 +223,57 @@ def compare(results, cases, methods, sides):
         line.append(
             pair(lambda direction, case=case: results.limit(case, direction) * 1e3, text=plain)
         )
-        line += [pair(results.over_limit, case, side, m) for side in sides for m in methods]
-        line += [pair(results.ratio, case, m, text=plain) for m in methods if both]
+        line += [pair(results.over_limit, case, *column) for column in columns]
+        line += [pair(results.ratio, case, method, text=plain) for method in ratios]
         lines.append(line)
     return list(table(lines))
 
 
-def report(results, labels, methods, sides, with_phases):
+def report(results, labels, with_phases):
     """All tables, as lines of Markdown. `labels`: the MPIs' full names."""
     lines = []
-    groups = dict.fromkeys((case.ranks, case.mpi) for case in results.cases())
-    for ranks, mpi in sorted(groups):
-        cases = [case for case in results.cases() if (case.ranks, case.mpi) == (ranks, mpi)]
-        lines += [f"**{labels[mpi]}, {ranks} ranks**", ""]
-        lines += [*compare(results, cases, methods, sides), ""]
-        if with_phases:
-            lines += [*phases(results, cases, methods, sides), ""]
-        if any(cell.storage for cell in results.cells.values()):
-            lines += [*storage_use(results, cases, methods, sides), ""]
-        if len(sides) == 2:
-            means = (f"{plain(results.geometric_mean(cases, m)[0])} {m}" for m in methods)
-            lines += [f"Geometric mean of stock / stridio: {', '.join(means)}.", ""]
-        lines += [first_opens(results, cases, sides), ""]
-    if len(sides) == 2:
+    groups = dict.fromkeys((case.slow, case.ranks, case.mpi) for case in results.cases())
+    for group in sorted(groups):
+        slow, ranks, mpi = group
+        cases = [c for c in results.cases() if (c.slow, c.ranks, c.mpi) == group]
+        lines += [f"**{labels[mpi]}, {ranks} ranks{', slow storage' if slow else ''}**", ""]
+        lines += report_group(results, cases, with_phases)
+    if {side for _, side, *_ in results.cells} >= {"stock", "stridio"}:
         lines += shortfalls(results, labels)
     return lines
 
 
-def phases(results, cases, methods, sides):
+def report_group(results, cases, with_phases):
+    """Of one MPI, number of ranks and storage."""
+    columns = results.columns(cases, with_hints=False)
+    lines = [*compare(results, cases, columns), ""]
+    if with_phases:
+        lines += [*phases(results, cases, columns), ""]
+    if any(cell.storage for (case, *_), cell in results.cells.items() if case in cases):
+        lines += [*storage_use(results, cases, columns), ""]
+    both = [
+        method for side, method in columns if ("stock", method) in columns and side == "stridio"
+    ]
+    if both:
+        means = (f"{plain(results.geometric_mean(cases, m)[0])} {m}" for m in both)
+        lines += [f"Geometric mean of stock / stridio: {', '.join(means)}.", ""]
+    if hinted := results.columns(cases, with_hints=True):
+        these = [case for case in cases if any(results.has(case, *column) for column in hinted)]
+        lines += ["With hints:", "", *compare(results, these, hinted), ""]
+    return [*lines, first_opens(results, cases), ""]
+
+
+def phases(results, cases, columns):
     """Where the time goes: medians of the slowest rank's, in ms. Ranks wait for each other in any
     of them, so that they add up to more than the whole."""
     lines = [["write/read, ms", *PHASES[:-1]]]
     for case in cases:
-        for side in sides:
-            for method in methods:
-                cells = [results.cell(case, side, method, way) for way in DIRECTIONS]
-                medians = (
-                    "/".join(plain(cell.median(phase) * 1e3) for cell in cells)
-                    for phase in PHASES[:-1]
-                )
-                lines.append([f"{case.workload} {side} {method}", *medians])
+        for side, method in columns:
+            cells = [results.cell(case, side, method, way) for way in DIRECTIONS]
+            medians = (
+                "/".join(plain(cell.median(phase) * 1e3) for cell in cells) for phase in PHASES[:-1]
+            )
+            lines.append([f"{case.workload} {side} {method}", *medians])
     return list(table(lines))
 
 
@@ -240,25 +294,24 @@ STORAGE_COLUMNS = {
 }
 
 
-def storage_use(results, cases, methods, sides):
+def storage_use(results, cases, columns):
     """What reached the storage, open and close included."""
     lines = [["write/read", "ms", *STORAGE_COLUMNS]]
-    rows = [("limit", "", "limit")]
-    rows += [(f"{side} {method}", side, method) for side in sides for method in methods]
     for case in cases:
-        for label, side, method in rows:
+        for side, method in (("", "limit"), *columns):
             cells = [results.cell(case, side, method, way) for way in DIRECTIONS]
-            columns = ["/".join(plain(cell.median() * 1e3) for cell in cells)]
+            line = [" ".join(filter(None, (case.workload, side, method)))]
+            line.append("/".join(plain(cell.median() * 1e3) for cell in cells))
             for function in STORAGE_COLUMNS.values():
-                columns.append("/".join(whole(cell.counted(function)) for cell in cells))
-            lines.append([f"{case.workload} {label}", *columns])
+                line.append("/".join(whole(cell.counted(function)) for cell in cells))
+            lines.append(line)
     return list(table(lines))
 
 
-def first_opens(results, cases, sides):
+def first_opens(results, cases):
     """A process's first file: opened, viewed, written a little and closed."""
     times = []
-    for side in sides:
+    for side in dict.fromkeys(side for case, side, *_ in results.cells if side and case in cases):
         seconds = [
             time
             for case in cases
@@ -273,10 +326,13 @@ def first_opens(results, cases, sides):
 
 def shortfalls(results, labels):
     """Where Stridio is slower than it must not be, and what failed."""
+    methods = dict.fromkeys(method for _, side, method, _ in results.cells if side == "stock")
     lines = [
-        f"- {labels[case.mpi]}, {case.ranks} ranks, {case.workload} {method} {way}: "
-        f"{ours * 1e3:.1f} ms, stock {bound * 1e3:.1f} ms"
-        for case, method, way, ours, bound in results.slower(results.cases())
+        f"- {labels[case.mpi]}, {case.ranks} ranks{', slow storage' if case.slow else ''}, "
+        f"{case.workload} {method} {way}: {ours * 1e3:.1f} ms, stock {bound * 1e3:.1f} ms"
+        for each in methods
+        if each.startswith(("collective", "independent"))
+        for case, method, way, ours, bound in results.slower(results.cases(), each)
     ]
     head = (
         "Slower than stock MPI-IO by more than 10% and 1 ms (collective: than its faster method):"
@@ -286,7 +342,7 @@ def shortfalls(results, labels):
 
 def failures(results):
     return [
-        f"{case.mpi}, {case.ranks} ranks, {case.workload} {side} {method} {way}: {cell.error}"
+        f"{case} {side} {method} {way}: {cell.error}"
         for (case, side, method, way), cell in results.cells.items()
         if cell.error
     ]
@@ -315,10 +371,12 @@ def git(*words):
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+LOADS = ("load_average_at_start", "load_average_at_end")
+
+
 def machine(folder, labels):
     memory = int(first_match("/proc/meminfo", r"^MemTotal:\s*(\d+)")) / 2**20
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "cpu": first_match("/proc/cpuinfo", r"^model name\s*:(.*)"),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory, 1),
@@ -329,24 +387,42 @@ def machine(folder, labels):
         ).stdout.partition("\n")[0],
         "mpis": labels,
         "file_system": file_system(folder),
+        **session(),
+    }
+
+
+def session():
+    """What differs between two runs on one machine."""
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": git("describe", "--always", "--dirty", "--exclude", "*"),
+        "load_average_at_start": round(os.getloadavg()[0], 1),
     }
 
 
 def machine_text(facts):
+    loads = [facts[key] for key in LOADS if key in facts]
     return (
         f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']:.0f} GiB; "
         f"{facts['system']}, Linux {facts['kernel']}; {', '.join(facts['mpis'].values())}; "
-        f"files on {facts['file_system']}; commit {facts['commit']}; {facts['date']}"
+        f"files on {facts['file_system']}; commit {facts['commit']}; {facts['date']}; "
+        f"load average {' to '.join(map(str, loads))}"
     )
 
 
-def save_json(path, facts, options, workloads, results):
+def save_json(path, facts, more, results):
+    """Whole or not at all: a run may be ended at any time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {
-        "machine": facts,
-        "options": options,
-        "workloads": workloads,
-        "cells": list(results.as_json()),
-    }
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    facts[LOADS[1]] = round(os.getloadavg()[0], 1)
+    content = {"machine": facts, **more, "cells": list(results.as_json())}
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(content, indent=1) + "\n")
+    part.replace(path)
+
+
+def load_json(path):
+    """The content, and the results in it."""
+    content = json.loads(path.read_text())
+    results = Results()
+    results.add_json(content["cells"])
+    return content, results

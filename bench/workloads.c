@@ -186,12 +186,45 @@ static void access_contiguous(const struct share* share, int index, struct acces
   access->offset = share->box->file_start[0];
 }
 
+/* ------------------------------------------------------------------------------------- ior --- */
+
+/* As IOR does: many calls without a view, each moves one transfer. A rank's transfers follow each
+ * other in the file (`ior`), or those of all ranks take turns (`ior_strided`). */
+static void plan_transfers(struct share* share, int takes_turns) {
+  const int64_t transfer = share->extra;
+  share->accesses = (int)(share->size * MEBIBYTE / (transfer * share->ranks));
+  make_boxes(share, share->accesses);
+  for (int i = 0; i < share->boxes; ++i) {
+    struct box* box = &share->box[i];
+    const int64_t place = takes_turns ? (int64_t)i * share->ranks + share->rank
+                                      : (int64_t)share->rank * share->accesses + i;
+    *box = (struct box){.dimensions = 1, .element = 1};
+    set_dimension(box, 0, transfer, 0, transfer);
+    box->file_base = place * transfer;
+    box->memory_base = i * transfer;
+  }
+  share->memory_bytes = share->accesses * transfer;
+  share->file_bytes = share->memory_bytes * share->ranks;
+}
+
+static void plan_ior(struct share* share) { plan_transfers(share, 0); }
+static void plan_ior_strided(struct share* share) { plan_transfers(share, 1); }
+
+static void access_ior(const struct share* share, int index, struct access* access) {
+  const struct box* box = &share->box[index];
+  MPI_Type_dup(MPI_BYTE, &access->etype);
+  MPI_Type_dup(MPI_BYTE, &access->filetype);
+  MPI_Type_dup(MPI_BYTE, &access->memtype);
+  access->offset = box->file_base;
+  access->memory = box->memory_base;
+  access->count = (int)box_bytes(box);
+}
+
 /* --------------------------------------------------------------- cyclic: one dimension dealt ---
  */
 
 /* The pieces are dealt to the ranks one by one. */
-static void plan_cyclic(struct share* share) {
-  const int64_t piece = share->extra, pieces = share->size * MEBIBYTE / piece;
+static void deal_pieces(struct share* share, int64_t piece, int64_t pieces) {
   const int64_t rounds = (pieces + share->ranks - 1) / share->ranks;
   const int64_t own = (pieces - share->rank + share->ranks - 1) / share->ranks;
   make_boxes(share, 1);
@@ -202,10 +235,20 @@ static void plan_cyclic(struct share* share) {
   share->memory_bytes = own * piece;
 }
 
+static void plan_cyclic(struct share* share) {
+  deal_pieces(share, share->extra, share->size * MEBIBYTE / share->extra);
+}
+
+/* By the number of each rank's pieces, not by their length. */
+static void plan_cyclic_pieces(struct share* share) {
+  const int64_t pieces = share->extra * share->ranks, piece = share->size * MEBIBYTE / pieces;
+  deal_pieces(share, piece ? piece : 1, pieces);
+}
+
 /* The file type is one piece and the room of the others', repeated as often as needed. */
 static void access_cyclic(const struct share* share, int index, struct access* access) {
   (void)index;
-  const int64_t piece = share->extra;
+  const int64_t piece = share->box->element;
   MPI_Datatype element;
   MPI_Type_contiguous((int)piece, MPI_BYTE, &element);
   set_packed_memory(share, element, access);
@@ -224,6 +267,43 @@ static void access_interleaved(const struct share* share, int index, struct acce
   free_element_type(&element);
 }
 
+/* --------------------------------------------------------------------------------- columns --- */
+
+/* A matrix whose columns are dealt to the ranks, as many to each. The file holds it row by row, each
+ * rank's memory column by column: no two pieces are neighbours in either. */
+enum { COLUMN_PIECES = 32768 };
+
+static void plan_columns(struct share* share) {
+  const int64_t piece = share->extra, column = COLUMN_PIECES * piece;
+  const int own = (int)(share->size / share->ranks ? share->size / share->ranks : 1);
+  make_boxes(share, own);
+  for (int i = 0; i < own; ++i) {
+    struct box* box = &share->box[i];
+    *box = (struct box){.dimensions = 2, .element = piece};
+    set_dimension(box, 0, COLUMN_PIECES, 0, COLUMN_PIECES);
+    set_dimension(box, 1, (int64_t)own * share->ranks, (int64_t)i * share->ranks + share->rank, 1);
+    box->memory_size[1] = 1;
+    box->memory_base = i * column;
+  }
+  share->memory_bytes = own * column;
+  share->file_bytes = share->memory_bytes * share->ranks;
+}
+
+static void access_columns(const struct share* share, int index, struct access* access) {
+  (void)index;
+  const int64_t piece = share->extra, own = share->boxes, row = own * share->ranks * piece;
+  MPI_Datatype element = element_type(piece);
+  access->sets_view = 1;
+  access->displacement = share->rank * piece;
+  MPI_Type_dup(element, &access->etype);
+  access->filetype =
+      hvector(COLUMN_PIECES, row, hvector(own, share->ranks * piece, element, 0), 1);
+  access->memtype =
+      hvector(COLUMN_PIECES, piece, hvector(own, COLUMN_PIECES * piece, element, 0), 1);
+  access->count = 1;
+  free_element_type(&element);
+}
+
 /* ------------------------------------------------------------------- block2d, dist3d, fortran4d
  * --- */
 
@@ -238,24 +318,34 @@ static void place_in_grid(const struct share* share, int dimensions, int* grid, 
   }
 }
 
-/* Cuts all dimensions of a cube in blocks of one length, the last one shorter (MPI's BLOCK). */
-static void plan_blocks(struct share* share, int dimensions, int64_t element) {
+/* Cuts all dimensions in blocks of one length, the last one shorter (MPI's BLOCK). */
+static void plan_blocks(struct share* share, int dimensions, const int64_t* size, int64_t element) {
   int grid[MAX_DIMENSIONS], place[MAX_DIMENSIONS];
   place_in_grid(share, dimensions, grid, place);
   make_boxes(share, 1);
   *share->box = (struct box){.dimensions = dimensions, .element = element};
   for (int d = 0; d < dimensions; ++d) {
-    const int64_t length = (share->size + grid[d] - 1) / grid[d];
-    const int64_t start = length * place[d] < share->size ? length * place[d] : share->size;
-    const int64_t left = share->size - start;
-    set_dimension(share->box, d, share->size, start, left < length ? left : length);
+    const int64_t length = (size[d] + grid[d] - 1) / grid[d];
+    const int64_t start = length * place[d] < size[d] ? length * place[d] : size[d];
+    const int64_t left = size[d] - start;
+    set_dimension(share->box, d, size[d], start, left < length ? left : length);
   }
   share->file_bytes = product(share->box->file_size, dimensions) * element;
   share->memory_bytes = box_bytes(share->box);
 }
 
-static void plan_block2d(struct share* share) { plan_blocks(share, 2, sizeof(double)); }
-static void plan_dist3d(struct share* share) { plan_blocks(share, 3, sizeof(int)); }
+/* As many rows as give each block the rows asked for; columns fill the file. */
+static void plan_block2d(struct share* share) {
+  int grid[2], place[2];
+  place_in_grid(share, 2, grid, place);
+  const int64_t rows = share->extra * grid[0];
+  const int64_t columns = share->size * MEBIBYTE / (rows * (int64_t)sizeof(double));
+  plan_blocks(share, 2, (const int64_t[]){rows, columns ? columns : 1}, sizeof(double));
+}
+
+static void plan_dist3d(struct share* share) {
+  plan_blocks(share, 3, (const int64_t[]){share->size, share->size, share->size}, sizeof(int));
+}
 
 static void access_dist3d(const struct share* share, int index, struct access* access) {
   int size[3], block[3], all[3], grid[3], place[3];
@@ -379,75 +469,99 @@ static void access_btio(const struct share* share, int index, struct access* acc
 
 /* ----------------------------------------------------------------------------------- flash --- */
 
-/* A FLASH checkpoint. In memory: blocks with guard cells all around, the variable index fastest. In
- * the file: each variable an array of its own, without guard cells. */
-enum {
-  FLASH_CELLS = 8,
-  FLASH_GUARD = 4,
-  FLASH_SIDE = FLASH_CELLS + 2 * FLASH_GUARD,
-  FLASH_VARIABLES = 24,
-  FLASH_BLOCK = FLASH_CELLS * FLASH_CELLS * FLASH_CELLS * 8 /* of one variable, in the file */
+/* FLASH's files. In memory: blocks with guard cells all around, the variable index fastest. In the
+ * file: each variable an array of its own, without guard cells. A checkpoint holds all variables; a
+ * plot file holds some as floats, converted before, at the cells' centres or at their corners. */
+struct flash {
+  int cells, guard; /* on a side of a block */
+  int variables, value /* bytes */;
 };
+static const struct flash checkpoint = {8, 4, 24, 8};
+static const struct flash plot_centres = {8, 0, 4, 4};
+static const struct flash plot_corners = {9, 0, 4, 4};
 
-static struct box flash_variable(const struct share* share, int variable, int variables) {
-  struct box box = {.dimensions = 5, .element = sizeof(double)};
+static int flash_side(const struct flash* flash) { return flash->cells + 2 * flash->guard; }
+
+/* One variable of this rank's blocks, in the file. */
+static int64_t flash_part(const struct share* share, const struct flash* flash) {
+  return (int64_t)share->size * flash->cells * flash->cells * flash->cells * flash->value;
+}
+
+static struct box flash_variable(const struct share* share, const struct flash* flash, int index) {
+  struct box box = {.dimensions = 5, .element = flash->value};
   set_dimension(&box, 0, share->size * share->ranks, share->size * share->rank, share->size);
   for (int d = 1; d < 4; ++d) {
-    set_dimension(&box, d, FLASH_CELLS, 0, FLASH_CELLS);
-    box.memory_size[d] = FLASH_SIDE;
-    box.memory_start[d] = FLASH_GUARD;
+    set_dimension(&box, d, flash->cells, 0, flash->cells);
+    box.memory_size[d] = flash_side(flash);
+    box.memory_start[d] = flash->guard;
   }
   set_dimension(&box, 4, 1, 0, 1);
-  box.memory_size[4] = variables;
-  box.memory_start[4] = variable;
-  box.file_base = variable * share->size * share->ranks * FLASH_BLOCK;
+  box.memory_size[4] = flash->variables;
+  box.memory_start[4] = index;
+  box.file_base = index * flash_part(share, flash) * share->ranks;
   return box;
 }
 
-static void plan_flash(struct share* share) {
-  make_boxes(share, FLASH_VARIABLES);
-  for (int i = 0; i < share->boxes; ++i) share->box[i] = flash_variable(share, i, FLASH_VARIABLES);
-  share->file_bytes = share->size * share->ranks * (int64_t)FLASH_BLOCK * FLASH_VARIABLES;
-  share->memory_bytes = product(share->box->memory_size, 5) * (int64_t)sizeof(double);
+static void plan_flash_file(struct share* share, const struct flash* flash) {
+  make_boxes(share, flash->variables);
+  for (int i = 0; i < share->boxes; ++i) share->box[i] = flash_variable(share, flash, i);
+  share->file_bytes = flash_part(share, flash) * share->ranks * flash->variables;
+  share->memory_bytes = product(share->box->memory_size, 5) * flash->value;
 }
+
+static void plan_flash(struct share* share) { plan_flash_file(share, &checkpoint); }
+static void plan_flash_plot(struct share* share) { plan_flash_file(share, &plot_centres); }
+static void plan_flash_corners(struct share* share) { plan_flash_file(share, &plot_corners); }
 
 static void plan_flash_calls(struct share* share) {
   plan_flash(share);
-  share->accesses = FLASH_VARIABLES;
+  share->accesses = checkpoint.variables;
 }
 
-/* One variable of all blocks, from a value that takes 8 bytes: nested vectors, cells innermost. */
-static MPI_Datatype flash_memory(const struct share* share, MPI_Datatype value, int free_value) {
-  const int64_t cell = FLASH_VARIABLES * 8;
-  MPI_Datatype type = hvector(FLASH_CELLS, cell, value, free_value);
-  type = hvector(FLASH_CELLS, cell * FLASH_SIDE, type, 1);
-  type = hvector(FLASH_CELLS, cell * FLASH_SIDE * FLASH_SIDE, type, 1);
-  return hvector(share->size, cell * FLASH_SIDE * FLASH_SIDE * FLASH_SIDE, type, 1);
+/* One variable of all blocks, from the type of a value: nested vectors, cells innermost. */
+static MPI_Datatype flash_memory(const struct share* share, const struct flash* flash,
+                                 MPI_Datatype value, int free_value) {
+  const int64_t cell = flash->variables * flash->value, side = flash_side(flash);
+  MPI_Datatype type = hvector(flash->cells, cell, value, free_value);
+  type = hvector(flash->cells, cell * side, type, 1);
+  type = hvector(flash->cells, cell * side * side, type, 1);
+  return hvector(share->size, cell * side * side * side, type, 1);
 }
 
-static void set_flash(const struct share* share, MPI_Datatype basic, int basics_a_value,
-                      struct access* access) {
-  const int64_t own = share->size * FLASH_BLOCK;
+static void set_flash(const struct share* share, const struct flash* flash, MPI_Datatype basic,
+                      int basics_a_value, struct access* access) {
+  const int64_t own = flash_part(share, flash), side = flash_side(flash);
   MPI_Datatype value, part;
   MPI_Type_contiguous(basics_a_value, basic, &value);
-  MPI_Type_contiguous((int)(own / 8), value, &part);
+  MPI_Type_contiguous((int)(own / flash->value), value, &part);
   access->sets_view = 1;
   MPI_Type_dup(basic, &access->etype);
   access->displacement = own * share->rank;
-  access->filetype = hvector(FLASH_VARIABLES, own * share->ranks, part, 1);
-  access->memory = (FLASH_GUARD * (1 + FLASH_SIDE + FLASH_SIDE * FLASH_SIDE)) * FLASH_VARIABLES * 8;
-  access->memtype = hvector(FLASH_VARIABLES, 8, flash_memory(share, value, 1), 1);
+  access->filetype = hvector(flash->variables, own * share->ranks, part, 1);
+  access->memory = flash->guard * (1 + side + side * side) * flash->variables * flash->value;
+  access->memtype =
+      hvector(flash->variables, flash->value, flash_memory(share, flash, value, 1), 1);
   access->count = 1;
 }
 
 static void access_flash(const struct share* share, int index, struct access* access) {
   (void)index;
-  set_flash(share, MPI_DOUBLE, 1, access);
+  set_flash(share, &checkpoint, MPI_DOUBLE, 1, access);
 }
 
 static void access_flash_bytes(const struct share* share, int index, struct access* access) {
   (void)index;
-  set_flash(share, MPI_BYTE, 8, access);
+  set_flash(share, &checkpoint, MPI_BYTE, 8, access);
+}
+
+static void access_flash_plot(const struct share* share, int index, struct access* access) {
+  (void)index;
+  set_flash(share, &plot_centres, MPI_FLOAT, 1, access);
+}
+
+static void access_flash_corners(const struct share* share, int index, struct access* access) {
+  (void)index;
+  set_flash(share, &plot_corners, MPI_FLOAT, 1, access);
 }
 
 /* --------------------------------------------------------------------------------- unstruc --- */
@@ -509,24 +623,33 @@ static void access_unstruc(const struct share* share, int index, struct access* 
 #define SIDE "elements on each side"
 #define MIB "MiB in all"
 #define PIECE "bytes of a piece"
+#define TRANSFER "bytes of a call"
+#define PIECES_A_RANK "pieces a rank"
 #define BLOCKS "blocks a rank"
 
 const struct workload workloads[] = {
     {"contiguous", MIB, NULL, 128, 0, 0, plan_contiguous, boxes_pieces, access_contiguous},
-    {"block2d", SIDE, NULL, 4096, 0, 0, plan_block2d, boxes_pieces, boxes_access},
+    {"ior", MIB, TRANSFER, 128, MEBIBYTE, 0, plan_ior, boxes_pieces, access_ior},
+    {"ior_strided", MIB, TRANSFER, 128, MEBIBYTE, 0, plan_ior_strided, boxes_pieces, access_ior},
+    {"block2d", MIB, PIECES_A_RANK, 128, 2048, 0, plan_block2d, boxes_pieces, boxes_access},
     {"dist3d", SIDE, NULL, 322, 0, 0, plan_dist3d, boxes_pieces, access_dist3d},
     {"fortran4d", "elements on the first side", "on the others", 512, 32, 0, plan_fortran4d,
      boxes_pieces, access_fortran4d},
     {"tile", "frames", NULL, 8, 0, 0, plan_tile, boxes_pieces, boxes_access},
     {"btio", SIDE, "dumps", 128, 4, 1, plan_btio, boxes_pieces, access_btio},
+    {"cyclic", MIB, PIECES_A_RANK, 128, 4096, 0, plan_cyclic_pieces, boxes_pieces, access_cyclic},
     {"cyclic4k", MIB, PIECE, 128, 4096, 0, plan_cyclic, boxes_pieces, access_cyclic},
     {"cyclic256", MIB, PIECE, 128, 256, 0, plan_cyclic, boxes_pieces, access_cyclic},
     {"interleaved", MIB, PIECE, 32, 4, 0, plan_cyclic, boxes_pieces, access_interleaved},
-    {"unstruc", "pieces a rank", PIECE, 262144, 64, 0, plan_unstruc, pieces_unstruc,
+    {"columns", "columns", PIECE, 256, 16, 0, plan_columns, boxes_pieces, access_columns},
+    {"unstruc", PIECES_A_RANK, PIECE, 262144, 64, 0, plan_unstruc, pieces_unstruc,
      access_unstruc},
     {"flash", BLOCKS, NULL, 80, 0, 0, plan_flash, boxes_pieces, access_flash},
     {"flash_bytes", BLOCKS, NULL, 80, 0, 0, plan_flash, boxes_pieces, access_flash_bytes},
     {"flash_calls", BLOCKS, NULL, 80, 0, 0, plan_flash_calls, boxes_pieces, boxes_access},
+    {"flash_plot", BLOCKS, NULL, 1280, 0, 0, plan_flash_plot, boxes_pieces, access_flash_plot},
+    {"flash_corners", BLOCKS, NULL, 1280, 0, 0, plan_flash_corners, boxes_pieces,
+     access_flash_corners},
 };
 const int workload_count = sizeof workloads / sizeof *workloads;
 

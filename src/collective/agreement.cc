@@ -21,13 +21,33 @@ Status worst(std::span<const Verdict> verdicts) {
                       .what = verdict.what,
                       .sys_errno = verdict.sys_errno,
                       .path = verdict.path,
-                      .rank = static_cast<int>(rank)});
+                      .rank = verdict.rank < 0 ? static_cast<int>(rank) : verdict.rank});
   }
   return {};
 }
 
 Status agree(Group& group, const Status& mine) {
+  if (group.node_count() > 1) {
+    ASSIGN_OR_RETURN(Levels* const levels, group.levels());
+    return agree(*levels, mine);
+  }
   ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts, allgather(group, verdict_of(mine)));
+  return worst(verdicts);
+}
+
+Verdict worst_of_node(const Levels& levels, std::span<const Verdict> verdicts) {
+  for (std::size_t member = 0; member < verdicts.size(); ++member) {
+    if (verdicts[member].code == 0) continue;
+    Verdict verdict = verdicts[member];
+    verdict.rank = levels.members(levels.own())[member];
+    return verdict;
+  }
+  return {};
+}
+
+Status agree(Levels& levels, const Status& mine) {
+  ASSIGN_OR_RETURN(const std::vector<Verdict> here, allgather(levels.node(), verdict_of(mine)));
+  ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts, allgather(levels, worst_of_node(levels, here)));
   return worst(verdicts);
 }
 

@@ -4,38 +4,10 @@
 #include <thread>
 
 #include "collective/agreement.h"
+#include "collective/entry.h"
 
 namespace stridio {
 namespace {
-
-// A small pattern travels with the entry, which saves the exchange of patterns where all ranks' are small, as those
-// of regular views are.
-constexpr std::size_t kInlinePattern = 512;
-
-struct Entry {
-  RankShape shape;
-  Verdict verdict;
-  std::int32_t pattern_length = -1;  // -1: too long to travel here
-  std::byte pattern[kInlinePattern];
-};
-
-void put_pattern(Entry& entry, const Pattern& file) {
-  if (file.footprint() > 16 * static_cast<Bytes>(kInlinePattern)) return;
-  const std::vector<std::byte> bytes = file.encode();
-  if (bytes.size() > kInlinePattern) return;
-  entry.pattern_length = static_cast<std::int32_t>(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), entry.pattern);
-}
-
-// By rank; empty where any rank's did not travel.
-std::vector<Buffer> patterns_in(std::span<const Entry> entries) {
-  std::vector<Buffer> patterns;
-  for (const Entry& entry : entries) {
-    if (entry.pattern_length < 0) return {};
-    patterns.emplace_back(entry.pattern, entry.pattern + entry.pattern_length);
-  }
-  return patterns;
-}
 
 Topology topology_of(const Group& group) {
   Topology topology{.node_of = {}, .nodes = group.node_count()};
@@ -43,9 +15,9 @@ Topology topology_of(const Group& group) {
   return topology;
 }
 
-Result<std::vector<Entry>> exchange_entries(Group& group, const Entry& mine, Times& times) {
+Result<Entry> enter(Group& group, const RankShape& shape, const CollectiveRequest& request, Times& times) {
   const Stopwatch watch(times.waiting);
-  return allgather(group, mine);
+  return agree_on_entry(group, shape, request.invalid ? fail(*request.invalid) : Status(), request.file, request.cache);
 }
 
 // In atomic mode under a lock from the first to the last byte, which is given back before anybody is waited for.
@@ -92,24 +64,11 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   const RequestShape shape = shape_of(request.direction, request.file, request.memory.pattern);
   const AccessPlan own = plan_access(shape, caps, request.profile, request.access, request.correction);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  Entry entry{};
-  entry.shape = rank_shape(request.file, request.memory.pattern, own, std::max(1, cores),
-                           request.correction.of_two_phase());
-  put_pattern(entry, request.file);
-  if (request.invalid) entry.verdict = verdict_of(fail(*request.invalid));
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, exchange_entries(group, entry, times));
-
-  std::vector<Verdict> verdicts;
-  std::vector<RankShape> shapes;
-  for (const Entry& each : entries) {
-    verdicts.push_back(each.verdict);
-    shapes.push_back(each.shape);
-  }
-  RETURN_IF_ERROR(worst(verdicts));
-
-  const std::vector<Buffer> known = patterns_in(entries);
-  const CollectivePlan plan = plan_collective(request.direction, shapes, topology_of(group), caps, request.profile,
-                                              request.rules, decoded(known));
+  const RankShape mine = rank_shape(request.file, request.memory.pattern, own, std::max(1, cores),
+                                    request.correction.of_two_phase());
+  ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, request, times));
+  const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), caps,
+                                              request.profile, request.rules, decoded(entry.known.patterns));
   CollectiveOutcome outcome{.moved = {},
                             .strategy = plan.strategy,
                             .planned_seconds = plan.uncorrected_seconds,
@@ -128,7 +87,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
     case Strategy::kTwoPhase: {
       const auto start = Clock::now();
       ASSIGN_OR_RETURN(outcome.moved, two_phase(group, storage, plan, request.direction, request.file,
-                                                request.memory, known, times));
+                                                request.memory, entry.known, times));
       outcome.seconds = seconds_since(start);
       break;
     }

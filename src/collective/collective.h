@@ -13,6 +13,22 @@
 
 namespace stridio {
 
+// What a two-phase access across nodes has told the aggregators, so that one of the same shape need not again. Kept by the
+// file, on every rank; the same calls fill it on all.
+struct PatternCache {
+  Buffer file;      // this rank's request relative to `lower`, encoded; empty: it asked for nothing
+  Offset lower = 0;
+  std::vector<FileDomain> domains;  // empty: nothing is kept
+  std::vector<Pattern> patterns;    // on an aggregator: by rank, cut to its domain
+};
+
+// What the ranks know of each other's file patterns before two-phase begins.
+struct Known {
+  std::vector<Buffer> patterns = {};     // by rank, encoded, where all know all; else empty
+  std::optional<Offset> shift = {};      // all requests are those that filled the cache, moved so far
+  PatternCache* cache = nullptr;
+};
+
 struct CollectiveRequest {
   Direction direction = Direction::kRead;
   Pattern file;
@@ -24,6 +40,7 @@ struct CollectiveRequest {
   std::function<Result<std::unique_ptr<RangeLock>>()> hold = {};
   Profile profile;
   Correction correction = {};          // of the direction, as this rank has learnt it
+  PatternCache* cache = nullptr;       // null: nothing is kept for the next call
 };
 
 struct CollectiveOutcome {
@@ -41,10 +58,8 @@ struct CollectiveOutcome {
 Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const CollectiveRequest& request,
                                          Times& times);
 
-// The two-phase strategy alone, over an agreed plan; ends with an agreement. `known`: every rank's encoded file pattern, by
-// rank, where all know them already; else empty, and the ranks send each aggregator its part.
-Result<Transferred> two_phase(Group& group, Storage& storage, const CollectivePlan& plan,
-                              Direction direction, const Pattern& file, const Memory& memory,
-                              std::span<const Buffer> known, Times& times);
+// The two-phase strategy alone, over an agreed plan; ends with an agreement.
+Result<Transferred> two_phase(Group& group, Storage& storage, const CollectivePlan& plan, Direction direction,
+                              const Pattern& file, const Memory& memory, const Known& known, Times& times);
 
 }  // namespace stridio

@@ -379,6 +379,7 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   request.rules = collective_rules(access.direction);
   request.profile = parts_.profile;
   request.correction = correction(access.direction);
+  request.cache = &patterns_;
   if (atomic_) request.hold = [&] { return hold(access.direction, request.file.bounds()); };
   ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
                    run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));

@@ -22,7 +22,7 @@ struct FileParts {
   std::string report_directory;      // empty: no report
   bool explain = false;
   bool readable = true;              // a write-only file may forbid reading
-  Profile profile;                   // the same on all ranks
+  Profile profile = {};              // the same on all ranks
 };
 
 class FileImpl final : public File {
@@ -85,6 +85,7 @@ class FileImpl final : public File {
   bool atomic_ = false;
   std::mutex correction_mutex_;
   std::array<Correction, 2> corrections_;  // by direction
+  PatternCache patterns_;  // of the last collective access across nodes
   std::mutex pointer_mutex_;
   Bytes pointer_ = 0;       // in bytes of the view's data
 };

@@ -123,7 +123,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
                                          const AccessMode& mode, const HintList& given) {
   auto report = std::make_unique<Report>();
   FileParts parts{.group = group, .storage = nullptr, .report = std::move(report), .mode = mode,
-                  .hints = {}, .path = {}, .report_directory = {}, .explain = false, .profile = {}};
+                  .hints = {}, .path = {}, .report_directory = {}, .explain = false};
   {
     const Stopwatch watch(parts.report->times().open), all(parts.report->times().total);
     RETURN_IF_ERROR(same_mode(*group, mode));

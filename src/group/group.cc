@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "group/levels.h"
+
 namespace stridio {
 namespace {
 
@@ -85,6 +87,17 @@ Result<std::vector<Bytes>> lengths_by_message(Group& group, std::vector<Bytes> t
 }
 
 }  // namespace
+
+Group::Group() = default;
+Group::~Group() = default;
+
+Result<Levels*> Group::levels(bool share) {
+  auto& levels = share ? shared_levels_ : solo_levels_;
+  if (!levels) {
+    ASSIGN_OR_RETURN(levels, make_levels(share));
+  }
+  return levels.get();
+}
 
 Result<std::vector<Buffer>> allgatherv(Group& group, std::span<const std::byte> mine) {
   ASSIGN_OR_RETURN(const std::vector<Bytes> lengths,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/extent.h"
@@ -21,6 +22,11 @@ struct Message {
   Span bytes;
 };
 
+// An exchange that was started.
+using Ticket = std::uint64_t;
+
+class Levels;
+
 // Memory that all ranks of the group see, at different addresses. Zeroed at creation.
 struct SharedMemory {
   std::byte* data = nullptr;
@@ -33,7 +39,8 @@ struct SharedMemory {
 // fails on every surviving rank with kOther naming it; a group that has failed so stays failed.
 class Group {
  public:
-  virtual ~Group() = default;
+  Group();
+  virtual ~Group();
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -43,8 +50,14 @@ class Group {
 
   // Every rank's `mine` (equal lengths on all ranks, at most kAgreementBytes), by rank, in `all`.
   virtual Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
-  // Sends and receives at once; lengths of both sides agree, at most one message for each pair and call.
-  virtual Status exchange(std::span<const Message> sends, std::span<const Message> receives) = 0;
+  // Starts to send and to receive; lengths of both sides agree, and at most one message is under way from one rank to
+  // another. The buffers are lent until finish(), which every exchange needs: it waits until this one is done, and
+  // meanwhile drives those that were started besides. A rank without messages need not take part.
+  virtual Ticket start(std::span<const Message> sends, std::span<const Message> receives) = 0;
+  virtual Status finish(Ticket ticket) = 0;
+  Status exchange(std::span<const Message> sends, std::span<const Message> receives) {
+    return finish(start(sends, receives));
+  }
   virtual Status barrier() = 0;
 
   // A segment of at least `length` bytes (the same on all ranks) that all ranks map, or an empty one where the
@@ -60,8 +73,38 @@ class Group {
   // Whether the members work on a thread that must not call the MPI library: nothing but shared memory is behind them.
   virtual bool runs_anywhere() const { return false; }
 
+  // The group as nodes; made at the first call. `share`: false takes each rank for a node of its own, as is done
+  // anyway where memory cannot be shared on every node.
+  Result<Levels*> levels(bool share = true);
+
   static constexpr Bytes kAgreementBytes = 4096;
   static constexpr Bytes kPersistentBytes = 64;
+
+ protected:
+  virtual Result<std::unique_ptr<Levels>> make_levels(bool share) = 0;
+
+ private:
+  std::unique_ptr<Levels> shared_levels_, solo_levels_;
+};
+
+// An exchange under way; finished at the latest when its scope ends, since its buffers may end there too.
+class Exchange {
+ public:
+  Exchange(Group& group, std::span<const Message> sends, std::span<const Message> receives)
+      : group_(group), ticket_(group.start(sends, receives)) {}
+  ~Exchange() { (void)finish(); }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  Status finish() {
+    if (std::exchange(finished_, true)) return {};
+    return group_.finish(ticket_);
+  }
+
+ private:
+  Group& group_;
+  const Ticket ticket_;
+  bool finished_ = false;
 };
 
 // allgather of one trivially copyable value.

@@ -3,26 +3,21 @@
 // in generation g + 2, which no rank enters before all have arrived in g + 1, hence have finished
 // reading g. One wait suffices.
 //
-// Exchange, per call and rank:
-//  1. Post every message (a pointer to it) in its receiver's mailbox. Nothing waits here, so that
-//  whatever
-//     the pattern, all messages of a call come to stand in their mailboxes: no deadlock.
-//  2. For each expected message: wait for it in the own mailbox, take it out, copy without any
-//  lock, then
-//     tell the sender's mailbox. Between taking and telling, the sender's buffer is pinned by
-//     step 3.
-//  3. Wait until all own messages were told. Hence at most one message stands between two ranks at
-//  a time. On failure a rank takes back what nobody has taken yet, then does step 3: its buffers
-//  are its own again.
+// Exchange: a mailbox holds, by sender, the message that was posted and the place where it is expected. Whichever of
+// the two ranks comes second copies, under the mailbox's mutex; nobody else has to move. A rank whose exchange fails
+// takes its own entries out again: its buffers are then its own.
 //
 // A wait for a rank that has left fails the whole group: its error is set once, and every waiter
 // woken. What is complete is answered before failure is looked at, so that an agreement completes
 // on all ranks or none.
 //
-// Cost: a copy a message, O(1) locks a message; an agreement wakes all ranks once.
+// Cost: a copy and two locks a message; an agreement wakes all ranks once.
 #include "group/hub_group.h"
 
 #include <algorithm>
+#include <map>
+
+#include "group/levels.h"
 
 namespace stridio {
 
@@ -41,7 +36,8 @@ class HubGroup final : public Group {
   int node_count() const override { return node_of(size() - 1) + 1; }
 
   Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) override;
-  Status exchange(std::span<const Message> sends, std::span<const Message> receives) override;
+  Ticket start(std::span<const Message> sends, std::span<const Message> receives) override;
+  Status finish(Ticket ticket) override;
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes) override { return SharedMemory{}; }
 
@@ -49,18 +45,33 @@ class HubGroup final : public Group {
   Hub::Mailbox& mailbox(int rank) { return hub_.mailboxes_[static_cast<std::size_t>(rank)]; }
   Status arrive(std::span<const std::byte> mine);
   Status await_generation(std::uint64_t generation, std::unique_lock<std::mutex>& lock);
-  Status post(std::span<const Message> sends);
-  Status receive(const Message& message);
-  Result<Span> take(int sender);
-  Status await_consumption();
-  void withdraw();
+  Result<std::unique_ptr<Levels>> make_levels(bool share) override {
+    return Levels::make(*this, share && hub_.shared_memory_ ? std::optional(SharedGroupOptions{.one_address_space = true})
+                                                            : std::nullopt);
+  }
+
+  using Side = std::optional<Span> Hub::Letter::*;
+  // This rank's side of a letter.
+  struct Entry {
+    int from, to;
+    Side side;
+  };
+  Status enter(const Entry& entry, Span bytes);
+  Status wait_for(const Entry& entry);
+  void take_out(const Entry& entry);
+  struct Exchange {
+    std::vector<Entry> entries;
+    Status status;
+  };
 
   Hub& hub_;
   const int rank_;
+  std::map<Ticket, Exchange> exchanges_;
+  Ticket last_ = 0;
 };
 
-Hub::Hub(int ranks, int ranks_per_node)
-    : ranks_per_node_(ranks_per_node), mailboxes_(static_cast<std::size_t>(ranks)) {}
+Hub::Hub(int ranks, int ranks_per_node, bool shared_memory)
+    : ranks_per_node_(ranks_per_node), shared_memory_(shared_memory), mailboxes_(static_cast<std::size_t>(ranks)) {}
 
 std::unique_ptr<Group> Hub::join(int rank) { return std::make_unique<HubGroup>(*this, rank); }
 
@@ -149,98 +160,75 @@ Status HubGroup::await_generation(std::uint64_t generation, std::unique_lock<std
   return fail(hub_.fail_naming(culprit, "a rank left the group while others wait for it"));
 }
 
-Status HubGroup::exchange(std::span<const Message> sends, std::span<const Message> receives) {
-  if (hub_.failed_) return fail(hub_.failure());
-  Status status = post(sends);
-  for (const Message& message : receives) {
-    if (!status) break;
-    if (message.bytes.length > 0) status = receive(message);
-  }
-  if (status) status = await_consumption();
-  if (!status) withdraw();
+Ticket HubGroup::start(std::span<const Message> sends, std::span<const Message> receives) {
+  Exchange& exchange = exchanges_[++last_];
+  if (hub_.failed_) exchange.status = fail(hub_.failure());
+  const auto enter_all = [&](std::span<const Message> messages, auto entry_of) {
+    for (const Message& message : messages) {
+      if (!exchange.status || message.bytes.length == 0) continue;
+      const Entry entry = entry_of(message.peer);
+      exchange.status = enter(entry, message.bytes);
+      if (exchange.status) exchange.entries.push_back(entry);
+    }
+  };
+  enter_all(receives, [&](int peer) { return Entry{peer, rank_, &Hub::Letter::expected}; });
+  enter_all(sends, [&](int peer) { return Entry{rank_, peer, &Hub::Letter::sent}; });
+  return last_;
+}
+
+Status HubGroup::finish(Ticket ticket) {
+  const Exchange exchange = std::move(exchanges_.extract(ticket).mapped());
+  Status status = exchange.status;
+  for (const Entry& entry : exchange.entries)
+    if (status) status = wait_for(entry);
+  if (!status)
+    for (const Entry& entry : exchange.entries) take_out(entry);
   return status;
 }
 
-Status HubGroup::post(std::span<const Message> sends) {
-  for (const Message& message : sends) {
-    if (message.bytes.length == 0) continue;
-    std::unique_lock own(mailbox(rank_).mutex);
-    const bool first = mailbox(rank_).unconsumed.insert(message.peer).second;
-    own.unlock();
-    if (!first)
-      return fail(hub_.fail_naming(rank_, "two messages from one rank to another in one exchange"));
-    auto& to = mailbox(message.peer);
-    std::lock_guard lock(to.mutex);
-    to.posted.emplace(rank_, message.bytes);
-    to.changed.notify_all();
+Status HubGroup::enter(const Entry& entry, Span bytes) {
+  auto& box = mailbox(entry.to);
+  std::unique_lock lock(box.mutex);
+  Hub::Letter& letter = box.letters[entry.from];
+  if (letter.*entry.side) {
+    lock.unlock();
+    return fail(hub_.fail_naming(rank_, "two messages from one rank to another at a time"));
   }
-  return {};
+  letter.*entry.side = bytes;
+  if (!letter.sent || !letter.expected) return {};
+  const Bytes sent = letter.sent->length, expected = letter.expected->length;
+  if (sent == expected) std::copy_n(letter.sent->data, sent, letter.expected->data);
+  box.letters.erase(entry.from);
+  lock.unlock();
+  box.changed.notify_all();
+  if (sent == expected) return {};
+  return fail(hub_.fail_naming(entry.from, "rank " + std::to_string(entry.to) + " expects " + std::to_string(expected) +
+                                               " bytes and is sent " + std::to_string(sent)));
 }
 
-Status HubGroup::receive(const Message& message) {
-  ASSIGN_OR_RETURN(const Span sent, take(message.peer));
-  const bool agree = sent.length == message.bytes.length;
-  if (agree) std::copy_n(sent.data, sent.length, message.bytes.data);
-  {
-    auto& from = mailbox(message.peer);
-    std::lock_guard lock(from.mutex);
-    from.unconsumed.erase(rank_);
-    from.changed.notify_all();
-  }
-  if (agree) return {};
-  return fail(hub_.fail_naming(message.peer, "rank " + std::to_string(rank_) + " expects " +
-                                                 std::to_string(message.bytes.length) +
-                                                 " bytes and is sent " +
-                                                 std::to_string(sent.length)));
-}
-
-// The message of `sender`, out of the mailbox: it must be told when it has been copied.
-Result<Span> HubGroup::take(int sender) {
-  auto& own = mailbox(rank_);
-  std::unique_lock lock(own.mutex);
-  own.changed.wait(
-      lock, [&] { return own.posted.contains(sender) || hub_.failed_ || mailbox(sender).left; });
-  if (const auto found = own.posted.find(sender); found != own.posted.end()) {
-    const Span sent = found->second;
-    own.posted.erase(found);
-    return sent;
-  }
+Status HubGroup::wait_for(const Entry& entry) {
+  auto& box = mailbox(entry.to);
+  const int peer = entry.from == rank_ ? entry.to : entry.from;
+  std::unique_lock lock(box.mutex);
+  bool done = false;
+  box.changed.wait(lock, [&] {
+    const auto found = box.letters.find(entry.from);
+    done = found == box.letters.end() || !(found->second.*entry.side);
+    return done || hub_.failed_ || mailbox(peer).left;
+  });
+  if (done) return {};
   lock.unlock();
   if (hub_.failed_) return fail(hub_.failure());
-  return fail(hub_.fail_naming(sender, "a rank left the group without sending what is expected"));
+  return fail(hub_.fail_naming(peer, "a rank left the group before its messages were through"));
 }
 
-Status HubGroup::await_consumption() {
-  auto& own = mailbox(rank_);
-  std::unique_lock lock(own.mutex);
-  auto culprit = own.unconsumed.end();
-  own.changed.wait(lock, [&] {
-    culprit = own.unconsumed.end();
-    if (hub_.some_left_)
-      culprit = std::find_if(own.unconsumed.begin(), own.unconsumed.end(),
-                             [&](int receiver) { return mailbox(receiver).left.load(); });
-    return own.unconsumed.empty() || hub_.failed_ || culprit != own.unconsumed.end();
-  });
-  if (own.unconsumed.empty()) return {};
-  const int gone = culprit == own.unconsumed.end() ? -1 : *culprit;
-  lock.unlock();
-  if (gone < 0) return fail(hub_.failure());
-  return fail(hub_.fail_naming(gone, "a rank left the group without receiving its message"));
-}
-
-void HubGroup::withdraw() {
-  auto& own = mailbox(rank_);
-  std::unique_lock lock(own.mutex);
-  const std::vector<int> receivers(own.unconsumed.begin(), own.unconsumed.end());
-  for (int receiver : receivers) {
-    lock.unlock();
-    std::unique_lock theirs(mailbox(receiver).mutex);
-    const bool taken_back = mailbox(receiver).posted.erase(rank_) > 0;
-    theirs.unlock();
-    lock.lock();
-    if (taken_back) own.unconsumed.erase(receiver);
-  }
-  own.changed.wait(lock, [&] { return own.unconsumed.empty(); });
+void HubGroup::take_out(const Entry& entry) {
+  auto& box = mailbox(entry.to);
+  const std::lock_guard lock(box.mutex);
+  const auto found = box.letters.find(entry.from);
+  if (found == box.letters.end()) return;
+  found->second.*entry.side = std::nullopt;
+  if (!found->second.sent && !found->second.expected) box.letters.erase(found);
 }
 
 }  // namespace stridio

@@ -1,5 +1,5 @@
 // A message-passing group of ranks that are threads of one process: what a group across nodes is
-// over MPI, for tests and simulations at thousands of ranks. Never has shared memory.
+// over MPI, for tests and simulations at thousands of ranks.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "group/group.h"
@@ -18,8 +17,8 @@ namespace stridio {
 // What the ranks share. Must outlive every group that joined it.
 class Hub {
  public:
-  // `ranks_per_node` consecutive ranks make a node; 0: all are on one.
-  Hub(int ranks, int ranks_per_node);
+  // `ranks_per_node` consecutive ranks make a node, 0: all are on one; whether those of one share memory.
+  Hub(int ranks, int ranks_per_node, bool shared_memory);
 
   // The group of `rank`, to be used by one thread. Called once a rank, on any thread. A rank whose
   // group is destroyed has left: whoever waits for it then fails.
@@ -30,11 +29,14 @@ class Hub {
  private:
   friend class HubGroup;
 
+  // A message: the sender's bytes, and the receiver's place for them.
+  struct Letter {
+    std::optional<Span> sent, expected;
+  };
   struct Mailbox {
     std::mutex mutex;
     std::condition_variable changed;
-    std::unordered_map<int, Span> posted;  // by sender: the bytes of its message, in its own buffer
-    std::unordered_set<int> unconsumed;  // receivers that have not yet copied what this rank posted
+    std::unordered_map<int, Letter> letters;  // by sender: what has only one side yet
     std::atomic<bool> left = false;
   };
   struct Agreement {
@@ -53,6 +55,7 @@ class Hub {
   void wake_mailboxes();
 
   const int ranks_per_node_;
+  const bool shared_memory_;
   std::atomic<bool> failed_ = false;     // agreement_.failure is set
   std::atomic<bool> some_left_ = false;  // some mailbox's `left` is set
   std::vector<Mailbox> mailboxes_;

@@ -54,6 +54,7 @@
 #include <vector>
 
 #include "group/futex.h"
+#include "group/levels.h"
 #include "group/process_id.h"
 
 namespace stridio {
@@ -61,7 +62,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr auto kNap = std::chrono::milliseconds(1);
+constexpr std::chrono::milliseconds kNap{1};       // where there is progress to drive
+constexpr std::chrono::milliseconds kLongNap{100};  // else: every change comes with a wake
 constexpr auto kSpin = std::chrono::microseconds(20);
 constexpr std::size_t kLine =
     64;  // of the cache: what different ranks write stays on different lines
@@ -192,7 +194,7 @@ bool Wait::spun(const SharedWord& word, std::uint32_t seen) {
 Wait::Then Wait::nap(SharedWord& word, std::uint32_t seen, SharedWord& sleepers) {
   if (spun(word, seen)) return Then::kLook;
   sleepers.fetch_add(1);
-  const Nap nap = futex_sleep(word, seen, kNap);
+  const Nap nap = futex_sleep(word, seen, options_.progress ? kNap : std::min(kLongNap, options_.watch_period));
   sleepers.fetch_sub(1);
   if (nap == Nap::kChanged) return Then::kLook;
   if (options_.progress) options_.progress();
@@ -203,8 +205,9 @@ Wait::Then Wait::nap(SharedWord& word, std::uint32_t seen, SharedWord& sleepers)
   return Then::kLookAtPeersToo;
 }
 
-// What remains of one message of an exchange.
+// What remains of one message.
 struct Transfer {
+  Ticket exchange;
   int peer;
   std::byte* at;
   Bytes left;
@@ -233,7 +236,8 @@ class SharedGroup final : public Group {
   int node_count() const override { return 1; }
 
   Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) override;
-  Status exchange(std::span<const Message> sends, std::span<const Message> receives) override;
+  Ticket start(std::span<const Message> sends, std::span<const Message> receives) override;
+  Status finish(Ticket ticket) override;
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes length) override;
   bool runs_anywhere() const override { return true; }
@@ -255,8 +259,10 @@ class SharedGroup final : public Group {
   bool complete(std::uint32_t number);
   Status await(std::uint32_t number);
 
-  Transfers transfers(std::span<const Message> messages) const;
-  Result<bool> move(Transfers& sends, Transfers& receives);
+  Result<std::unique_ptr<Levels>> make_levels(bool) override { return Levels::make(*this, {}); }
+
+  void add(Transfers& list, std::span<const Message> messages) const;
+  Result<bool> move();
   Result<bool> pull(Transfer& receive);
   bool push(Transfer& send, std::size_t allowed);
   std::optional<std::uint32_t> free_slot(int peer, std::size_t allowed) const;
@@ -277,6 +283,8 @@ class SharedGroup final : public Group {
   std::vector<int> others_;
   std::vector<bool> watched_;
   std::uint32_t agreements_ = 0;  // entered by this rank
+  Ticket exchanges_ = 0;          // started by it
+  Transfers sends_, receives_;    // under way
   SlotUse slots_[kSlots];
   std::shared_ptr<Segment> data_;
   std::optional<Bytes> refused_;  // the least length that could not be had
@@ -421,51 +429,61 @@ void SharedGroup::ring(int peer) {
 }
 
 // In the order of ranks after this one's, so that not everybody sends to rank 0 first.
-Transfers SharedGroup::transfers(std::span<const Message> messages) const {
-  Transfers list;
+void SharedGroup::add(Transfers& list, std::span<const Message> messages) const {
+  const auto before = static_cast<std::ptrdiff_t>(list.size());
   for (const Message& message : messages)
     if (message.bytes.length > 0)
-      list.push_back(
-          {message.peer, message.bytes.data, message.bytes.length, message.bytes.length});
+      list.push_back({exchanges_, message.peer, message.bytes.data, message.bytes.length, message.bytes.length});
   const auto turn = [&](const Transfer& t) { return (t.peer - rank_ + size_) % size_; };
-  std::sort(list.begin(), list.end(),
-            [&](const Transfer& a, const Transfer& b) { return turn(a) < turn(b); });
-  return list;
+  std::sort(list.begin() + before, list.end(), [&](const Transfer& a, const Transfer& b) { return turn(a) < turn(b); });
 }
 
-Status SharedGroup::exchange(std::span<const Message> sends, std::span<const Message> receives) {
-  if (has_failed()) return fail(failure());
-  Transfers outgoing = transfers(sends), incoming = transfers(receives);
+Ticket SharedGroup::start(std::span<const Message> sends, std::span<const Message> receives) {
+  ++exchanges_;
+  add(sends_, sends);
+  add(receives_, receives);
+  if (!has_failed()) (void)move();  // a failure shows again in finish()
+  return exchanges_;
+}
+
+Status SharedGroup::finish(Ticket ticket) {
   Card& card = board_.card(rank_);
   Wait wait(options_, spin_);
   std::optional<Doubt> doubt;
+  const auto of_this = [ticket](const Transfer& transfer) { return transfer.exchange == ticket; };
+  const auto give_up = [&](Error error) {
+    std::erase_if(sends_, of_this);
+    std::erase_if(receives_, of_this);
+    return fail(std::move(error));
+  };
+  if (has_failed()) return give_up(failure());
   for (;;) {
     const std::uint32_t bell = card.bell.load(std::memory_order_acquire);
-    ASSIGN_OR_RETURN(const bool moved, move(outgoing, incoming));
-    if (outgoing.empty() && incoming.empty()) return {};
-    if (moved) continue;
-    if (has_failed()) return fail(failure());
-    if (doubt) return fail(fail_for(*doubt));
-    doubt = find_left(peers(outgoing, incoming));
+    const auto moved = move();
+    if (!moved) return give_up(moved.error());
+    if (std::none_of(sends_.begin(), sends_.end(), of_this) && std::none_of(receives_.begin(), receives_.end(), of_this))
+      return {};
+    if (*moved) continue;
+    if (has_failed()) return give_up(failure());
+    if (doubt) return give_up(fail_for(*doubt));
+    doubt = find_left(peers(sends_, receives_));
     if (doubt) continue;
-    if (wait.nap(card.bell, bell, card.sleepers) == Wait::Then::kLookAtPeersToo)
-      doubt = find_dead(peers(outgoing, incoming));
+    if (wait.nap(card.bell, bell, card.sleepers) == Wait::Then::kLookAtPeersToo) doubt = find_dead(peers(sends_, receives_));
   }
 }
 
 // One chunk of each message where there is one; whether there was any.
-Result<bool> SharedGroup::move(Transfers& sends, Transfers& receives) {
+Result<bool> SharedGroup::move() {
   bool moved = false;
-  for (Transfer& receive : receives) {
+  for (Transfer& receive : receives_) {
     ASSIGN_OR_RETURN(const bool pulled, pull(receive));
     moved |= pulled;
   }
-  const std::size_t allowed =
-      std::max<std::size_t>(1, kSlots / std::max<std::size_t>(1, sends.size()));
-  for (Transfer& send : sends) moved |= push(send, allowed);
+  const std::size_t allowed = std::max<std::size_t>(1, kSlots / std::max<std::size_t>(1, sends_.size()));
+  for (Transfer& send : sends_) moved |= push(send, allowed);
   const auto done = [](const Transfer& transfer) { return transfer.left == 0; };
-  std::erase_if(receives, done);
-  std::erase_if(sends, done);
+  std::erase_if(receives_, done);
+  std::erase_if(sends_, done);
   return moved;
 }
 

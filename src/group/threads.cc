@@ -19,7 +19,7 @@ constexpr std::size_t kStackBytes = 1 << 20;
 class Run {
  public:
   Run(int ranks, const ThreadGroupOptions& options, const std::function<void(Group&)>& body)
-      : options_(options), body_(body), hub_(ranks, options.ranks_per_node) {
+      : options_(options), body_(body), hub_(ranks, options.ranks_per_node, options.shared_memory) {
     for (int rank = 0; rank < ranks; ++rank) starts_.push_back({this, rank});
   }
 

@@ -9,7 +9,7 @@ namespace stridio {
 
 struct ThreadGroupOptions {
   int ranks_per_node = 0;      // 0: all on one node
-  bool shared_memory = true;   // false: shared() answers an empty segment, so the message path is taken
+  bool shared_memory = true;   // of the ranks of a node; false: everything goes by messages
 };
 
 // Runs `body` once a rank, each on a thread of its own with its Group, and returns when all have returned. A

@@ -187,6 +187,8 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.uncorrected_seconds = chosen->seconds / correction.of(chosen->method);
   plan.storage_seconds = chosen->storage_seconds;
   plan.moved_bytes = chosen->moved_bytes;
+  plan.latency_seconds =
+      std::max(0.0, plan.storage_seconds - plan.moved_bytes * profile.of(shape.direction).byte_seconds);
   plan.locked = rules.lock_writes && shape.direction == Direction::kWrite;
   plan.staged = stages(shape, profile);
   plan.depth = profile.of(shape.direction).depth;

@@ -60,6 +60,7 @@ struct AccessPlan {
   double seconds = 0;    // as past calls correct it
   double uncorrected_seconds = 0;
   double storage_seconds = 0;  // of seconds
+  double latency_seconds = 0;  // of those, for requests and not for bytes
   double moved_bytes = 0;
   std::vector<Candidate> considered = {};
 

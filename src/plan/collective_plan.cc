@@ -4,7 +4,7 @@
 //   two_phase    agreements (entry, patterns, one a round) + (b copied bytes in max(f, m) pieces, and finding the union of
 //                patterns by their structure) / c + what the union of all requests takes of the storage, in windows, by the
 //                aggregators together; messages copy twice more.
-// File domains hold equal bytes: the ranks' quantiles, sorted, are a step function of bytes over the file.
+// File domains hold equal bytes: the ranks' quantiles tell the density of bytes over the file.
 #include "plan/collective_plan.h"
 
 #include <fmt/format.h>
@@ -25,8 +25,8 @@ struct Totals {
   std::int64_t file_ranges = 0;
   std::int64_t pieces = 0;
   Bytes structure = 0;
-  double independent_seconds = 0, longest_independent = 0;
-  double independent_storage_seconds = 0, independent_moved = 0, longest_latency = 0;
+  double independent_seconds = 0, working_seconds = 0, independent_moved = 0;
+  double longest_seconds = 0, longest_latency = 0;
   double in_turn = 0;               // where writes lock: of the ranks that wait for one another
   double two_phase_correction = 0;  // the ranks' mean, of logarithms
   bool ascending = true;
@@ -52,7 +52,7 @@ double seconds_in_turn(std::span<const RankShape> ranks) {
   return longest;
 }
 
-Totals sum(std::span<const RankShape> ranks, const Topology& topology, const StorageCosts& costs) {
+Totals sum(std::span<const RankShape> ranks, const Topology& topology) {
   Totals totals;
   for (const RankShape& rank : ranks) {
     totals.cores = std::max(totals.cores, static_cast<int>(rank.cores));
@@ -65,11 +65,10 @@ Totals sum(std::span<const RankShape> ranks, const Topology& topology, const Sto
     totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
     totals.structure += rank.structure;
     totals.independent_seconds += rank.independent_seconds;
-    totals.longest_independent = std::max(totals.longest_independent, rank.independent_seconds);
-    totals.independent_storage_seconds += rank.independent_storage_seconds;
+    totals.working_seconds += rank.working_seconds;
+    totals.longest_seconds = std::max(totals.longest_seconds, rank.longest_seconds);
+    totals.longest_latency = std::max(totals.longest_latency, rank.longest_latency);
     totals.independent_moved += rank.independent_moved;
-    totals.longest_latency = std::max(
-        totals.longest_latency, rank.independent_storage_seconds - rank.independent_moved * costs.byte_seconds);
     totals.ascending = totals.ascending && rank.ascending;
   }
   totals.two_phase_correction = std::exp(totals.two_phase_correction);
@@ -90,34 +89,51 @@ std::vector<int> pick_aggregators(int count, const Topology& topology) {
   return picked;
 }
 
-struct Step {
+// From `offset` on, a byte of the file holds `bytes` more requested ones than before.
+struct Change {
   Offset offset;
-  double bytes;
+  double bytes, ranges;  // and so many more ranges
 };
 
-std::vector<Step> density(std::span<const RankShape> ranks) {
-  std::vector<Step> steps;
+// Each part of a rank's bytes is taken to be spread evenly from its quantile to the next: put at the quantile, the parts of
+// ranks whose requests are alike would all stand together.
+std::vector<Change> density(std::span<const RankShape> ranks) {
+  std::vector<Change> changes;
   for (const RankShape& rank : ranks) {
     if (rank.size == 0) continue;
     const double part = static_cast<double>(rank.size) / RankShape::kParts;
-    for (const Offset offset : rank.quantiles) steps.push_back({offset, part});
+    const double ranges = static_cast<double>(rank.file_ranges) / RankShape::kParts;
+    for (std::size_t i = 0; i < rank.quantiles.size(); ++i) {
+      const Offset from = rank.quantiles[i];
+      const Offset next = i + 1 < rank.quantiles.size() ? rank.quantiles[i + 1] : rank.upper;
+      const Offset to = std::max(next, from + 1);
+      const double bytes = part / static_cast<double>(to - from);
+      const double pieces = ranges / static_cast<double>(to - from);
+      changes.push_back({from, bytes, pieces});
+      changes.push_back({to, -bytes, -pieces});
+    }
   }
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.offset < b.offset; });
-  return steps;
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.offset < b.offset; });
+  return changes;
 }
 
 // Starts of domains are multiples of `unit`, so that no two aggregators write one page or stripe.
 std::vector<FileDomain> cut_domains(std::span<const RankShape> ranks, const Totals& totals,
                                     const std::vector<int>& aggregators, Bytes unit) {
-  const std::vector<Step> steps = density(ranks);
+  const std::vector<Change> changes = density(ranks);
   const double share = static_cast<double>(totals.size) / static_cast<double>(aggregators.size());
   std::vector<Offset> starts{totals.lower};
-  double below = 0;
-  for (const Step& step : steps) {
-    if (starts.size() == aggregators.size()) break;
-    if (below >= share * static_cast<double>(starts.size()))
-      starts.push_back(std::max(starts.back(), step.offset / unit * unit));
-    below += step.bytes;
+  double below = 0, density_here = 0;
+  for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
+    density_here += changes[i].bytes;
+    const double here = density_here * static_cast<double>(changes[i + 1].offset - changes[i].offset);
+    while (starts.size() < aggregators.size()) {
+      const double wanted = share * static_cast<double>(starts.size()) - below;
+      if (here <= 0 || wanted > here) break;
+      const Offset start = changes[i].offset + static_cast<Offset>(wanted / density_here);
+      starts.push_back(std::max(starts.back(), start / unit * unit));
+    }
+    below += here;
   }
   starts.push_back(totals.upper);
   std::vector<FileDomain> domains;
@@ -130,25 +146,7 @@ std::vector<FileDomain> cut_domains(std::span<const RankShape> ranks, const Tota
 // Of the union of the ranks' requests, as their quantiles tell: where the bytes of all do not fill the part between two of
 // them, each range is a run with an equal share of what is left.
 Gaps estimate_gaps(std::span<const RankShape> ranks) {
-  struct Change {
-    Offset offset;
-    double bytes, ranges;  // density from here on, a byte of the file
-  };
-  std::vector<Change> changes;
-  for (const RankShape& rank : ranks) {
-    if (rank.size == 0) continue;
-    const double bytes = static_cast<double>(rank.size) / RankShape::kParts;
-    const double ranges = static_cast<double>(rank.file_ranges) / RankShape::kParts;
-    for (int i = 0; i < RankShape::kParts; ++i) {
-      const Offset from = rank.quantiles[static_cast<std::size_t>(i)];
-      const Offset to = i + 1 < RankShape::kParts ? rank.quantiles[static_cast<std::size_t>(i + 1)] : rank.upper;
-      if (to <= from) continue;
-      const auto length = static_cast<double>(to - from);
-      changes.push_back({from, bytes / length, ranges / length});
-      changes.push_back({to, -bytes / length, -ranges / length});
-    }
-  }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.offset < b.offset; });
+  const std::vector<Change> changes = density(ranks);
   Gaps gaps;
   double bytes = 0, ranges = 0;
   for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
@@ -242,9 +240,8 @@ CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals,
 }
 
 CollectiveCandidate propose_independent(const Totals& totals, const StorageCosts& costs) {
-  const double working = costs.waits() ? totals.independent_seconds - totals.independent_storage_seconds
-                                       : totals.independent_seconds;
-  double seconds = std::max(working / totals.workers, totals.longest_independent);
+  const double working = costs.waits() ? totals.working_seconds : totals.independent_seconds;
+  double seconds = std::max(working / totals.workers, totals.longest_seconds);
   if (costs.waits())
     seconds = std::max(seconds, totals.longest_latency + totals.independent_moved * costs.shared_byte_seconds);
   seconds = std::max(seconds, totals.in_turn);
@@ -272,7 +269,9 @@ RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPla
                   .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
                   .structure = file.footprint(),
                   .independent_seconds = own.seconds,
-                  .independent_storage_seconds = own.storage_seconds,
+                  .working_seconds = own.seconds - own.storage_seconds,
+                  .longest_seconds = own.seconds,
+                  .longest_latency = own.latency_seconds,
                   .independent_moved = own.moved_bytes,
                   .two_phase_correction = two_phase_correction,
                   .cores = cores,
@@ -290,7 +289,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
                                std::span<const Pattern> patterns) {
   CollectivePlan plan;
   const StorageCosts& costs = profile.of(direction);
-  Totals totals = sum(ranks, topology, costs);
+  Totals totals = sum(ranks, topology);
   if (totals.size == 0) return plan;
   if (direction == Direction::kWrite && rules.lock_writes) totals.in_turn = seconds_in_turn(ranks);
   totals.gaps = gaps_of_union(ranks, totals, patterns);

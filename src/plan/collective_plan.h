@@ -23,8 +23,10 @@ struct RankShape {
   std::int64_t memory_ranges = 0;
   Bytes structure = 0;             // of its file pattern in memory: what an aggregator has to know
   double independent_seconds = 0;  // its own plan's cost,
-  double independent_storage_seconds = 0;  // what of it is the storage's,
-  double independent_moved = 0;    // and the bytes that it moves
+  double working_seconds = 0;      // without the storage's part,
+  double longest_seconds = 0;      // where it stands for several: of the slowest,
+  double longest_latency = 0;      // and of the longest part that is requests, not bytes
+  double independent_moved = 0;    // bytes from and to the storage
   double two_phase_correction = 1; // as this rank has seen it; all of them count
   std::int32_t cores = 1;          // that the rank's node has
   bool ascending = true;

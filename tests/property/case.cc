@@ -110,6 +110,17 @@ void draw_requests(Random& random, Case& drawn) {
   drawn.length = std::min(drawn.length, kMostOffsets);
 }
 
+// A call before this one, of the same shape or nearly, whose patterns the aggregators may have kept.
+void draw_earlier(Random& random, Case& drawn) {
+  if (!collective(drawn.cell.way) || !one_in(random, 2)) return;
+  const Offset shift = one_in(random, 3) ? pick(random, 0, 5000) : 4096 * pick(random, 0, 3);
+  const int other = one_in(random, 3) ? static_cast<int>(pick(random, 0, drawn.crew.ranks - 1)) : -1;
+  for (int rank = 0; rank < drawn.crew.ranks; ++rank) {
+    const Pattern& file = drawn.ranks[static_cast<std::size_t>(rank)].file;
+    drawn.earlier.push_back((rank == other ? file.slice(0, file.size() / 2) : file).shifted(shift));
+  }
+}
+
 // ---- Rules
 
 void draw_access(Random& random, Case& drawn) {
@@ -226,8 +237,10 @@ CrewOptions crew_of(std::uint64_t seed) {
   CrewOptions crew{.ranks = kSizes[drawn % std::size(kSizes)]};
   const std::uint64_t more = drawn >> 32;
   const Way way = cell_of(seed).way;
-  crew.shared_memory = way == Way::kTwoPhaseShared || (way != Way::kTwoPhaseMessages && more % 2 == 0);
-  if (!crew.shared_memory) crew.ranks_per_node = static_cast<int>(more / 2 % 3);
+  crew.shared_memory = way == Way::kTwoPhaseShared || more % 2 == 0;
+  const auto nodes = static_cast<int>(more / 2 % 3);
+  if (way == Way::kTwoPhaseMessages && crew.shared_memory) crew.ranks_per_node = 1 + nodes;
+  else if (way != Way::kTwoPhaseShared) crew.ranks_per_node = nodes;
   return crew;
 }
 
@@ -257,6 +270,7 @@ Case make_case(std::uint64_t seed) {
   draw_collective(random, drawn);
   draw_profile(random, drawn);
   draw_fault(random, drawn);
+  draw_earlier(random, drawn);
   return drawn;
 }
 
@@ -270,6 +284,7 @@ std::string Case::text() const {
       may_modify_holes() ? "may modify holes" : "must not modify holes", access.lock_writes ? ", locks" : "");
   if (fault.first >= 0)
     text += fmt::format("; errno {} at operation {} of rank {}", fault.sys_errno, fault.first, faulty_rank);
+  if (!earlier.empty()) text += "; after a call like it";
   if (invalid_rank >= 0) text += fmt::format("; bad arguments on rank {}", invalid_rank);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     text += fmt::format("\n  rank {}: {} bytes in [{}, {}), {} ranges of the file, {} of memory", rank,

@@ -99,7 +99,7 @@ CrewOptions crew_of_setting(std::uint64_t seed) {
   const std::uint64_t drawn = mixed(seed);
   const std::uint64_t more = drawn >> 32;
   CrewOptions crew{.ranks = kSizes[drawn % std::size(kSizes)], .shared_memory = more % 3 != 0};
-  if (!crew.shared_memory) crew.ranks_per_node = static_cast<int>(more / 3 % 3);
+  if (!crew.shared_memory || more % 2 == 0) crew.ranks_per_node = static_cast<int>(more / 6 % 4);
   return crew;
 }
 

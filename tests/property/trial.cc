@@ -68,10 +68,25 @@ CollectiveRequest Trial::request_of(int rank) {
   return request;
 }
 
+Status Trial::carry_out_earlier(Group& group, CollectiveRequest request, int rank) {
+  request.file = case_.earlier[static_cast<std::size_t>(rank)];
+  std::vector<std::byte> bytes(static_cast<std::size_t>(request.file.size()));
+  request.memory = {bytes.data(), Pattern::run(0, request.file.size())};
+  request.direction = Direction::kWrite;
+  request.invalid.reset();
+  const auto storage = open_memory(make_memory_file());
+  Times times;
+  ASSIGN_OR_RETURN(const CollectiveOutcome outcome, run_collective(group, *storage, request, times));
+  return {};
+}
+
 Result<Transferred> Trial::carry_out(Group& group, Storage& storage, int rank) {
   Rank& mine = ranks_[static_cast<std::size_t>(rank)];
-  const CollectiveRequest request = request_of(rank);
+  CollectiveRequest request = request_of(rank);
   if (collective(case_.cell.way)) {
+    PatternCache cache;
+    request.cache = &cache;
+    if (!case_.earlier.empty()) RETURN_IF_ERROR(carry_out_earlier(group, request, rank));
     ASSIGN_OR_RETURN(const CollectiveOutcome outcome, run_collective(group, storage, request, mine.times));
     return outcome.moved;
   }

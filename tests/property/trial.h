@@ -40,6 +40,7 @@ class Trial {
   std::unique_ptr<Storage> open(int rank);
   Result<Transferred> carry_out(Group& group, Storage& storage, int rank);
   CollectiveRequest request_of(int rank);
+  Status carry_out_earlier(Group& group, CollectiveRequest request, int rank);
   bool may_write(int rank, const Extent& range) const;
   Image contents() const;
 

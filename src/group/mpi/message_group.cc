@@ -15,6 +15,9 @@
 #include <chrono>
 #include <thread>
 
+#include "group/levels.h"
+#include "group/mpi/host_driver.h"
+
 namespace stridio {
 namespace {
 
@@ -130,18 +133,29 @@ void MessageGroup::post_pieces(std::span<const Message> messages, Requests& requ
   }
 }
 
-Status MessageGroup::exchange(std::span<const Message> sends, std::span<const Message> receives) {
-  if (failure_is_agreed_) return fail(*failure_);
-  Requests requests;
+Ticket MessageGroup::start(std::span<const Message> sends, std::span<const Message> receives) {
+  Requests& requests = exchanges_[++last_];
+  if (failure_is_agreed_) return last_;
   post_pieces(receives, requests, [this](void* data, int length, int peer, MPI_Request* request) {
     return PMPI_Irecv(data, length, MPI_BYTE, peer, kTag, comm_, request);
   });
   post_pieces(sends, requests, [this](void* data, int length, int peer, MPI_Request* request) {
     return PMPI_Isend(data, length, MPI_BYTE, peer, kTag, comm_, request);
   });
+  return last_;
+}
+
+Status MessageGroup::finish(Ticket ticket) {
+  Requests requests = std::move(exchanges_.extract(ticket).mapped());
   settle(requests);
   if (failure_) return fail(*failure_);
   return {};
+}
+
+Result<std::unique_ptr<Levels>> MessageGroup::make_levels(bool share) {
+  if (!share) return Levels::make(*this, {});
+  const auto driver = std::make_shared<HostDriver>();
+  return Levels::make(*this, SharedGroupOptions{.progress = [driver] { driver->drive(); }});
 }
 
 // Until all requests are complete, of which one that failed is. One by one: only a test of a single

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +35,8 @@ class MessageGroup final : public Group {
   int node_count() const override { return node_count_; }
 
   Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) override;
-  Status exchange(std::span<const Message> sends, std::span<const Message> receives) override;
+  Ticket start(std::span<const Message> sends, std::span<const Message> receives) override;
+  Status finish(Ticket ticket) override;
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes) override { return SharedMemory{}; }
 
@@ -42,6 +44,7 @@ class MessageGroup final : public Group {
   using Requests = std::vector<MPI_Request>;
 
   MessageGroup(MPI_Comm owned, int rank, std::vector<int> nodes, Bytes longest_piece);
+  Result<std::unique_ptr<Levels>> make_levels(bool share) override;
   template <typename Post>
   void post_pieces(std::span<const Message> messages, Requests& requests, Post post);
   void note(int rc, const char* what);
@@ -52,6 +55,8 @@ class MessageGroup final : public Group {
   const std::vector<int> nodes_;
   const int node_count_;
   const Bytes longest_piece_;
+  std::map<Ticket, Requests> exchanges_;  // under way
+  Ticket last_ = 0;
   std::optional<Error> failure_;  // this rank's, or one that another told of
   bool failure_is_agreed_ = false;
 };
