@@ -17,14 +17,19 @@
 namespace stridio {
 namespace {
 
+constexpr double kUnwanted = 1.3;  // bytes that nobody wants take caches and bandwidth from others, too
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
 
 double copying(const Profile& profile, double bytes, double ranges) {
   return bytes * profile.copy_byte_seconds + ranges * profile.copy_range_seconds;
 }
 
-double transfers(double turns, double bytes, const StorageCosts& costs) {
-  return turns * costs.request_seconds + bytes * costs.byte_seconds;
+// `requests` in `batches` one after the other. Where several are under way, bytes of some pass while others wait.
+double transfers(double requests, double batches, double bytes, const StorageCosts& costs) {
+  const double waiting = std::max(batches, requests / costs.overlap) * costs.request_seconds;
+  const double passing = bytes * costs.byte_seconds;
+  return costs.depth > 1 ? batches * costs.request_seconds + std::max(waiting - batches * costs.request_seconds, passing)
+                         : waiting + passing;
 }
 
 bool stages(const RequestShape& shape, const Profile& profile) {
@@ -53,7 +58,7 @@ Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profil
   Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList};
   list.why = fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"));
   list.moved_bytes = static_cast<double>(shape.size);
-  list.storage_seconds = transfers(std::max(1.0, requests / costs.overlap), list.moved_bytes, costs);
+  list.storage_seconds = transfers(requests, 1, list.moved_bytes, costs);
   if (rules.lock_writes && shape.direction == Direction::kWrite) list.storage_seconds += profile.lock_seconds;
   list.seconds = list.storage_seconds;
   if (stages(shape, profile)) list.seconds += copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges));
@@ -75,10 +80,10 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   sieve.largest_gap = std::min(window, Gaps::largest_of(classes));
   sieve.moved_bytes = size + holes.bytes;
   const double requests = clusters + cuts;
-  sieve.storage_seconds = transfers(std::max({1.0, cuts, requests / costs.overlap}), sieve.moved_bytes, costs);
+  sieve.storage_seconds = transfers(requests, std::max(1.0, cuts), size + kUnwanted * holes.bytes, costs);
   if (shape.direction == Direction::kWrite) {
     const double read = in_them + holes.bytes;
-    sieve.storage_seconds += transfers(std::max({1.0, cuts, (with_holes + cuts) / profile.read.overlap}), read, profile.read);
+    sieve.storage_seconds += transfers(with_holes + cuts, std::max(1.0, cuts), in_them + kUnwanted * holes.bytes, profile.read);
     if (rules.lock_writes) sieve.storage_seconds += std::max(1.0, cuts) * profile.lock_seconds;
     sieve.moved_bytes += read;
   }

@@ -166,6 +166,14 @@ Gaps gaps_of_union(std::span<const RankShape> ranks, const Totals& totals, std::
   return patterns.empty() || patterns.size() > kMostPatterns ? estimate_gaps(ranks) : union_gaps_of(patterns);
 }
 
+// A window is part of the file: a hole longer than one parts them.
+double rounds_of(const Totals& totals, Bytes window, double aggregators) {
+  const Gaps::Class within = totals.gaps.shorter_than(window);
+  const double windows = (static_cast<double>(totals.size) + within.bytes) / static_cast<double>(window) +
+                         totals.gaps.count() - within.count;
+  return std::max(1.0, windows / aggregators);
+}
+
 // What the storage takes for the union, moved in windows by `aggregators` at once.
 double union_seconds(Direction direction, const Totals& totals, const Profile& profile, const CollectiveRules& rules,
                      double aggregators) {
@@ -175,8 +183,7 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   const int taken = std::bit_width(static_cast<std::uint64_t>(costs.request_bytes()));
   const Gaps::Class small = totals.gaps.below(std::min(taken, Gaps::kClasses));
   const auto moving = [&](double requests, double bytes, const StorageCosts& of) {
-    const double windows = std::max(1.0, bytes / static_cast<double>(rules.window) / aggregators);
-    const double turns = std::max(windows, requests / aggregators / of.overlap);
+    const double turns = std::max(rounds_of(totals, rules.window, aggregators), requests / aggregators / of.overlap);
     const double passing = bytes / aggregators * of.byte_seconds;
     return turns * of.request_seconds + (of.waits() ? std::max(passing, bytes * of.shared_byte_seconds) : passing);
   };
@@ -190,7 +197,7 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
 double two_phase_seconds(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
                          const CollectiveRules& rules, double aggregators) {
   const double bytes = static_cast<double>(totals.size);
-  const double rounds = std::max(1.0, bytes / (static_cast<double>(rules.window) * aggregators));
+  const double rounds = rounds_of(totals, rules.window, aggregators);
   const double copies = topology.nodes == 1 ? 1 : 3;
   const double copying = copies * (bytes * profile.copy_byte_seconds +
                                    static_cast<double>(totals.pieces) * profile.copy_range_seconds);

@@ -167,10 +167,17 @@ TEST(CollectivePlan, WhatIsSparseForAllIsNotAggregatedForNothing) {
 }
 
 TEST(CollectivePlan, OverlappingLockedWritesAreOneAfterTheOther) {
-  const auto files = interleaved(4, 64, 262144);
-  CollectiveRules rules;
-  rules.lock_writes = rules.may_modify_holes = true;
-  EXPECT_EQ(plan_together(Direction::kWrite, files, far(1e-3, 1e9), rules).strategy, Strategy::kTwoPhase);
+  CollectiveRules alone, locked;
+  alone.force = locked.force = "independent";
+  locked.lock_writes = true;
+  const auto seconds = [&](const std::vector<Pattern>& files, const CollectiveRules& rules) {
+    return plan_together(Direction::kWrite, files, far(1e-3, 1e9), rules).seconds;
+  };
+  const auto mixed = interleaved(4, 640, 4096);
+  EXPECT_NEAR(seconds(mixed, locked), 4 * seconds(mixed, alone), 0.2 * seconds(mixed, locked));
+  std::vector<Pattern> apart;
+  for (int rank = 0; rank < 4; ++rank) apart.push_back(pieces(640, 4096, 16384).shifted(rank * (640 * 16384)));
+  EXPECT_EQ(seconds(apart, locked), seconds(apart, alone));
 }
 
 TEST(CollectivePlan, TheRanksCorrectionsCountTogether) {

@@ -187,9 +187,7 @@ class AtomicityStep final : public Step {
   }
   std::optional<std::string> wrong(World& world) override {
     // Across nodes the lock of atomic mode is the storage's.
-    const CrewOptions& crew = world.setting.crew;
-    const bool one_node = crew.shared_memory && (crew.ranks_per_node == 0 || crew.ranks <= crew.ranks_per_node);
-    if (atomic_ && !world.setting.has_locks && !one_node)
+    if (atomic_ && !world.setting.has_locks && !world.setting.crew.one_node())
       return all_fail(world, Code::kUnsupportedOperation);
     if (auto failed = any_failed(world)) return failed;
     world.atomic = atomic_;
