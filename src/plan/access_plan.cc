@@ -44,9 +44,12 @@ Bytes window_for(const StorageCosts& costs, Bytes most) {
   return std::min(most, std::max(kLeastWindow, static_cast<Bytes>(std::min(enough, 1e12))));
 }
 
+bool wants_sieve(const AccessRules& rules) { return rules.prefer_sieve || rules.force == name_of(Method::kSieve); }
+
+// Who asks for sieving gets windows as long as the hints say.
 Bytes sieving_window(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
   const Bytes most = shape.direction == Direction::kWrite ? rules.write_window : rules.read_window;
-  return window_for(profile.of(shape.direction), most);
+  return wants_sieve(rules) ? most : window_for(profile.of(shape.direction), most);
 }
 
 Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profile& profile,
@@ -131,7 +134,7 @@ Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const
   // Holes longer than a window are never moved. Who asks for sieving gets all others.
   const int most = std::min(Gaps::kClasses, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(window))));
   Candidate best = sieve_with(shape, profile, rules, window, most);
-  if (rules.prefer_sieve || rules.force == name_of(Method::kSieve)) return best;
+  if (wants_sieve(rules)) return best;
   for (int classes = 1; classes < most; ++classes) {
     if (shape.gaps.classes[static_cast<std::size_t>(classes - 1)].count == 0) continue;
     Candidate other = sieve_with(shape, profile, rules, window, classes);

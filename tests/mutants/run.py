@@ -27,6 +27,8 @@ TESTS = {
     "sieve_race": ("property", ["--gtest_filter=SieveRace*"], None),
     "decode": ("property", ["--gtest_filter=Decode*"], None),
     "pattern": ("pattern_test", [], None),
+    "access_unit": ("access_test", [], None),
+    "storage": ("storage_test", [], None),
     "conformance": ("storage_conformance_test", [], None),
 }
 SEED = "1"  # the same cases in every run
