@@ -10,6 +10,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "group/levels.h"
 #include "group/threads.h"
 
 namespace stridio {
@@ -176,6 +177,63 @@ TEST_P(GroupTest, ExchangesBackToBack) {
   });
 }
 
+// Several exchanges under way, finished in another order than they were started in; the later ones on one side only.
+TEST_P(GroupTest, ExchangesUnderWayAtOnce) {
+  run([](Group& group) {
+    const int n = group.size(), me = group.rank();
+    constexpr std::size_t kLength = 300'000;
+    for (int round = 0; round < 3; ++round) {
+      const int to = (me + 1) % n, from = (me + n - 1) % n;
+      Buffer out = filled(me, to, round, kLength), in(kLength), in_too(kLength);
+      Buffer out_too = filled(me, from, round, kLength);
+      const Message send{to, {out.data(), kLength}}, receive{from, {in.data(), kLength}};
+      const Message send_back{from, {out_too.data(), kLength}}, receive_back{to, {in_too.data(), kLength}};
+      const bool both = n > 2;  // else it would be a second message between two ranks
+      Exchange receiving(group, {}, {&receive, 1});
+      Exchange back(group, {&send_back, both ? 1u : 0u}, {&receive_back, both ? 1u : 0u});
+      Exchange sending(group, {&send, 1}, {});
+      ASSERT_TRUE(sending.finish());
+      ASSERT_TRUE(receiving.finish());
+      ASSERT_TRUE(back.finish());
+      ASSERT_EQ(in, filled(from, me, round, kLength));
+      if (both) {
+        ASSERT_EQ(in_too, filled(to, me, round, kLength));
+      }
+    }
+  });
+}
+
+TEST_P(GroupTest, NodesGatherThroughTheirLeaders) {
+  run([this](Group& group) {
+    for (const bool share : {true, false}) {
+      const auto made = group.levels(share);
+      ASSERT_TRUE(made) << made.error().text();
+      Levels& levels = **made;
+      const bool several = share && GetParam().shared_memory && GetParam().ranks_per_node > 0;
+      ASSERT_EQ(levels.count(), several ? group.node_count() : group.size());
+      const auto& members = levels.members(levels.own());
+      ASSERT_EQ(levels.node().size(), std::ssize(members));
+      ASSERT_EQ(members[static_cast<std::size_t>(levels.node().rank())], group.rank());
+      for (const std::size_t length : {1, 100, 1024, 5000}) {
+        Buffer all(length * static_cast<std::size_t>(levels.count()));
+        ASSERT_TRUE(levels.allgather(filled(group.rank(), 0, 0, length), all));
+        for (int node = 0; node < levels.count(); ++node) {
+          const auto* begin = all.data() + static_cast<std::size_t>(node) * length;
+          ASSERT_EQ(Buffer(begin, begin + length), filled(levels.members(node).front(), 0, 0, length));
+        }
+        const auto memory = levels.shared(static_cast<Bytes>(length) * 100);
+        ASSERT_TRUE(memory);
+        ASSERT_GE(memory->length, static_cast<Bytes>(length) * 100);
+        memory->data[levels.node().rank()] = static_cast<std::byte>(group.rank());
+        ASSERT_TRUE(levels.node().barrier());
+        for (std::size_t member = 0; member < members.size(); ++member)
+          ASSERT_EQ(memory->data[member], static_cast<std::byte>(members[member]));
+        ASSERT_TRUE(levels.node().barrier());
+      }
+    }
+  });
+}
+
 TEST_P(GroupTest, SharedMemoryIsOneForAllOrEmptyForAll) {
   run([&](Group& group) {
     for (Bytes length : {100, 5000, 300, 3'000'000}) {
@@ -256,15 +314,16 @@ std::vector<Shape> shapes() {
     all.push_back({ranks, 0, true});
     all.push_back({ranks, 0, false});
     if (ranks > 2) all.push_back({ranks, 2, true});
+    if (ranks > 3) all.push_back({ranks, 3, true});
+    if (ranks > 2) all.push_back({ranks, 2, false});
   }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GroupTest, ::testing::ValuesIn(shapes()), [](const auto& shape) {
   return std::to_string(shape.param.ranks) + "ranks" +
-         (shape.param.ranks_per_node > 0 ? "Nodes"
-          : shape.param.shared_memory    ? "Shared"
-                                         : "Messages");
+         (shape.param.shared_memory ? "Shared" : "Messages") +
+         (shape.param.ranks_per_node > 0 ? std::to_string(shape.param.ranks_per_node) + "aNode" : "");
 });
 
 TEST(GroupScale, SeventyRanksInOneSegment) {

@@ -11,6 +11,7 @@ namespace stridio::testing {
 namespace {
 
 using Bytes = std::vector<unsigned char>;
+using Hints = std::vector<std::pair<const char*, const char*>>;
 
 // Where the view's data positions [begin, end) lie in the file.
 std::vector<std::int64_t> places(const std::vector<std::int64_t>& tile, std::int64_t extent, std::int64_t displacement,
@@ -48,7 +49,7 @@ class Oracle : public MpiTest {
  protected:
   static constexpr std::int64_t kFileBytes = 1 << 16;
 
-  void run_case(std::uint64_t seed, const std::array<const char*, 2>& hint);
+  void run_case(std::uint64_t seed, const Hints& hints);
   void write_round(std::mt19937_64& common, std::mt19937_64& mine);
   void read_round(std::mt19937_64& common, std::mt19937_64& mine);
   void set_random_view(std::mt19937_64& mine);
@@ -217,15 +218,13 @@ void Oracle::compare() {
   EXPECT_TRUE(std::equal(got.begin(), got.end(), expected_.begin())) << "the file differs";
 }
 
-void Oracle::run_case(std::uint64_t seed, const std::array<const char*, 2>& hint) {
+void Oracle::run_case(std::uint64_t seed, const Hints& hints) {
   SCOPED_TRACE("replay with STRIDIO_SEED=" + std::to_string(seed));
   MPI_Info info = MPI_INFO_NULL;
-  if (hint[0] != nullptr) {
-    MPI_Info_create(&info);
-    MPI_Info_set(info, hint[0], hint[1]);
-  }
+  MPI_Info_create(&info);
+  for (const auto& [name, value] : hints) MPI_Info_set(info, name, value);
   fh_ = open(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, info);
-  if (info != MPI_INFO_NULL) MPI_Info_free(&info);
+  MPI_Info_free(&info);
   expected_.assign(static_cast<std::size_t>(kFileBytes) * static_cast<std::size_t>(size()), 0);
   size_ = 0;
   std::mt19937_64 common(seed);
@@ -244,10 +243,17 @@ TEST_F(Oracle, RandomAccessesLeaveTheBytesOfAnArray) {
   const std::uint64_t seed = shared_seed();
   const char* given = std::getenv("STRIDIO_CASES");
   const int cases = given != nullptr ? std::atoi(given) : 40;
-  constexpr std::array<std::array<const char*, 2>, 4> kHints = {
-      {{nullptr, nullptr}, {"stridio_method", "two_phase"}, {"stridio_node_ranks", "2"}, {"cb_buffer_size", "4096"}}};
+  const std::vector<Hints> hints = {{},
+                                     {{"stridio_method", "two_phase"}},
+                                     {{"stridio_node_ranks", "2"}},
+                                     {{"cb_buffer_size", "4096"}},
+                                     {{"stridio_node_ranks", "1"}, {"stridio_method", "two_phase"}},
+                                     {{"stridio_node_ranks", "2"}, {"stridio_method", "two_phase"}},
+                                     {{"stridio_node_ranks", "3"}, {"stridio_method", "two_phase"}},
+                                     {{"stridio_node_ranks", "2"}, {"stridio_method", "two_phase"},
+                                      {"cb_buffer_size", "512"}, {"cb_nodes", "3"}}};
   for (int i = 0; i < cases; ++i) {
-    run_case(seed + static_cast<std::uint64_t>(i), kHints[static_cast<std::size_t>(i) % kHints.size()]);
+    run_case(seed + static_cast<std::uint64_t>(i), hints[static_cast<std::size_t>(i) % hints.size()]);
     int failed = HasFailure() ? 1 : 0, any = 0;
     MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     if (any != 0) break;

@@ -57,6 +57,8 @@ class OutOfMemory : public MpiTest {
     return fh;
   }
   int count() const { return static_cast<int>(values_.size()); }
+  // `node_ranks`: as the hint stridio_node_ranks.
+  void for_windows(const char* node_ranks);
 
   std::vector<int> values_;
 };
@@ -80,10 +82,12 @@ TEST_F(OutOfMemory, ForASievingBuffer) {
   EXPECT_MPI_OK(MPI_File_close(&fh));
 }
 
-TEST_F(OutOfMemory, ForAnAggregatorsWindows) {
+void OutOfMemory::for_windows(const char* node_ranks) {
   const std::string all = std::to_string(size());
-  MPI_File fh =
-      open_with({{"stridio_method", "two_phase"}, {"cb_buffer_size", "201326592"}, {"cb_nodes", all.c_str()}});
+  MPI_File fh = open_with({{"stridio_method", "two_phase"},
+                           {"cb_buffer_size", "201326592"},
+                           {"cb_nodes", all.c_str()},
+                           {"stridio_node_ranks", node_ranks}});
   MPI_Status status;
   int read = -1, write = -1;
   {
@@ -94,10 +98,14 @@ TEST_F(OutOfMemory, ForAnAggregatorsWindows) {
   EXPECT_EQ(class_of(read), MPI_ERR_NO_MEM) << text_of(read);
   EXPECT_EQ(class_of(write), MPI_ERR_NO_MEM) << text_of(write);
   EXPECT_MPI_OK(MPI_File_close(&fh));
-  fh = open_with({{"stridio_method", "two_phase"}, {"cb_nodes", all.c_str()}});
+  fh = open_with({{"stridio_method", "two_phase"}, {"cb_nodes", all.c_str()}, {"stridio_node_ranks", node_ranks}});
   EXPECT_MPI_OK(MPI_File_write_at_all(fh, 0, values_.data(), count(), MPI_INT, &status));
   EXPECT_MPI_OK(MPI_File_close(&fh));
 }
+
+TEST_F(OutOfMemory, ForAnAggregatorsWindows) { for_windows("0"); }
+TEST_F(OutOfMemory, AcrossNodesOfTwo) { for_windows("2"); }
+TEST_F(OutOfMemory, AcrossNodesOfOne) { for_windows("1"); }
 
 }  // namespace
 }  // namespace stridio::testing

@@ -13,9 +13,7 @@ struct CrewOptions {
   bool shared_memory = true;
   int ranks_per_node = 0;  // 0: all on one node
 
-  // Whether all ranks share memory.
-  bool one_node() const { return shared_memory && (ranks_per_node == 0 || ranks <= ranks_per_node); }
-
+  bool all_share_memory() const { return shared_memory && (ranks_per_node == 0 || ranks <= ranks_per_node); }
   auto operator<=>(const CrewOptions&) const = default;
 };
 

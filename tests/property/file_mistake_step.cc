@@ -150,7 +150,7 @@ const Mistake kMistakes[] = {
      [](const World& world) { return !world.setting.mode.writes(); }},
     {"different atomicity", Code::kNotSame, true, true,
      [](const Call& call) { return call.file.set_atomicity(call.wrong); },
-     [](const World& world) { return world.setting.has_locks || world.setting.crew.one_node(); }},
+     [](const World& world) { return world.setting.has_locks || world.setting.crew.all_share_memory(); }},
     {"different hints", Code::kNotSame, true, true,
      [](const Call& call) {
        return call.file.set_hints({{"cb_nodes", call.wrong ? "7" : "4"}});

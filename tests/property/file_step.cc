@@ -187,7 +187,7 @@ class AtomicityStep final : public Step {
   }
   std::optional<std::string> wrong(World& world) override {
     // Across nodes the lock of atomic mode is the storage's.
-    if (atomic_ && !world.setting.has_locks && !world.setting.crew.one_node())
+    if (atomic_ && !world.setting.has_locks && !world.setting.crew.all_share_memory())
       return all_fail(world, Code::kUnsupportedOperation);
     if (auto failed = any_failed(world)) return failed;
     world.atomic = atomic_;
