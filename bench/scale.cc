@@ -271,12 +271,15 @@ int main_of(const std::vector<std::string>& arguments) {
   bool check = false, good = true;
   std::vector<int> all_ranks;
   for (const std::string& argument : arguments) {
-    if (argument == "--check") check = true;
-    else all_ranks.push_back(std::atoi(argument.c_str()));
+    if (argument == "--check")
+      check = true;
+    else
+      all_ranks.push_back(std::atoi(argument.c_str()));
   }
   if (all_ranks.empty()) all_ranks = {16, 64, 256, 1024, 4096};
-  fmt::print("| | ranks | rounds | messages | most to a rank | bytes | agreed bytes | heap of a rank | steps |\n"
-             "|---|---|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "| | ranks | rounds | messages | most to a rank | bytes | agreed bytes | heap of a rank | steps |\n"
+      "|---|---|---|---|---|---|---|---|---|\n");
   for (const Workload& workload : kWorkloads) {
     for (const int ranks : all_ranks) {
       const Table table = run(workload, ranks);

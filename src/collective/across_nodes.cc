@@ -114,17 +114,17 @@ class AcrossNodes {
   const Known& known_;
   Times& times_;
 
-  std::vector<int> nodes_;            // by domain: its aggregator's
-  std::vector<std::size_t> slots_;    // by domain: its number among those of its node
+  std::vector<int> nodes_;          // by domain: its aggregator's
+  std::vector<std::size_t> slots_;  // by domain: its number among those of its node
   std::size_t most_slots_ = 0, most_members_ = 0;
   Bytes most_message_;
-  std::size_t me_;                    // this rank's number on its node
-  SharedMemory memory_;               // of the node: sizes, slots, staging buffer
+  std::size_t me_;       // this rank's number on its node
+  SharedMemory memory_;  // of the node: sizes, slots, staging buffer
 
   std::optional<std::size_t> domain_;  // of which this rank is the aggregator
   std::vector<Pattern> patterns_;      // by rank, cut to that domain
   std::optional<Aggregator> aggregator_;
-  Buffer message_;                     // of all other nodes in a round, one after the other
+  Buffer message_;  // of all other nodes in a round, one after the other
   Worker worker_;
 
   int round_ = 0;
@@ -137,9 +137,17 @@ class AcrossNodes {
 AcrossNodes::AcrossNodes(Group& group, Levels& levels, Storage& storage, const CollectivePlan& plan,
                          Direction direction, const Pattern& file, const Memory& memory, const Known& known,
                          Times& times)
-    : group_(group), levels_(levels), storage_(storage), plan_(plan), direction_(direction), file_(file),
-      user_{memory.base, Cursor(memory.pattern)}, known_(known), times_(times),
-      most_message_(std::max<Bytes>(plan.window, group.size())), me_(index(levels.node().rank())) {
+    : group_(group),
+      levels_(levels),
+      storage_(storage),
+      plan_(plan),
+      direction_(direction),
+      file_(file),
+      user_{memory.base, Cursor(memory.pattern)},
+      known_(known),
+      times_(times),
+      most_message_(std::max<Bytes>(plan.window, group.size())),
+      me_(index(levels.node().rank())) {
   std::vector<std::size_t> slots(index(levels.count()));
   for (std::size_t i = 0; i < domains(); ++i) {
     const int aggregator = plan.domains[i].aggregator, node = levels.node_of(aggregator);
@@ -190,7 +198,8 @@ bool AcrossNodes::same_domains() const {
 Status AcrossNodes::begin() {
   std::vector<Pattern> far;  // of ranks whose bytes come by messages
   for (int rank = 0; rank < group_.size(); ++rank)
-    if (levels_.node_of(rank) != levels_.own() && !patterns_[index(rank)].empty()) far.push_back(patterns_[index(rank)]);
+    if (levels_.node_of(rank) != levels_.own() && !patterns_[index(rank)].empty())
+      far.push_back(patterns_[index(rank)]);
   if (!far.empty()) message_.resize(static_cast<std::size_t>(most_message_));
   aggregator_.emplace(storage_, plan_, direction_, patterns_, times_, std::move(far), most_message_);
   return {};
@@ -279,8 +288,8 @@ Status AcrossNodes::gather(const std::vector<Buffer>& parts, std::vector<Buffer>
     std::vector<Message> sends, receives;
     for (std::size_t i = 0; i < domains(); ++i) {
       if (turn_of(i) != turn) continue;
-      const auto to = static_cast<int>(std::find(members.begin(), members.end(), carrier(levels_.own(), i)) -
-                                       members.begin());
+      const auto to =
+          static_cast<int>(std::find(members.begin(), members.end(), carrier(levels_.own(), i)) - members.begin());
       if (to != static_cast<int>(me_)) {
         sends.push_back({to, {const_cast<std::byte*>(parts[i].data()), std::ssize(parts[i])}});
         continue;
@@ -410,8 +419,8 @@ std::vector<Message> AcrossNodes::carried(const Batch& batch) const {
   std::vector<Message> messages;
   for (const Piece& piece : batch)
     if (carries(piece.domain))
-      messages.push_back({plan_.domains[piece.domain].aggregator,
-                          {memory_.data + staging_offset() + piece.offset, piece.length}});
+      messages.push_back(
+          {plan_.domains[piece.domain].aggregator, {memory_.data + staging_offset() + piece.offset, piece.length}});
   return messages;
 }
 
@@ -422,7 +431,8 @@ void AcrossNodes::each_node(Body body) {
   for (int node = 0; node < levels_.count(); ++node) {
     if (node == levels_.own()) continue;
     Bytes length = 0;
-    for (const int rank : levels_.members(node)) length += positions(patterns_[index(rank)], round_of_[*domain_]).length;
+    for (const int rank : levels_.members(node))
+      length += positions(patterns_[index(rank)], round_of_[*domain_]).length;
     if (length > 0) body(node, Span{message_.data() + at, length});
     at += length;
   }
@@ -483,7 +493,10 @@ Status AcrossNodes::beside_storage(Rest rest) {
       return aggregator_->next(other);
     });
   };
-  worker_.post(store);
+  note(guarded([&]() -> Status {
+    worker_.post(store);
+    return {};
+  }));
   const Status done = guarded(rest);
   while (!worker_.idle_within(std::chrono::seconds(1))) {
   }

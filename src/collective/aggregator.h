@@ -25,8 +25,13 @@ class Aggregator {
   // counted; `most` is not less than their number.
   Aggregator(Storage& storage, const CollectivePlan& plan, Direction direction, std::span<const Pattern> patterns,
              Times& times, std::vector<Pattern> counted = {}, Bytes most = 0)
-      : storage_(storage), plan_(plan), reads_(direction == Direction::kRead), windows_(patterns, plan.window),
-        counted_(std::move(counted)), most_(most), times_(times) {}
+      : storage_(storage),
+        plan_(plan),
+        reads_(direction == Direction::kRead),
+        windows_(patterns, plan.window),
+        counted_(std::move(counted)),
+        most_(most),
+        times_(times) {}
 
   // Goes to the next window; for a read, takes it into `buffer`, small holes included.
   Status next(std::byte* buffer);

@@ -58,7 +58,8 @@ Status Subgroup::allgather(std::span<const std::byte> mine, std::span<std::byte>
     const Message from{static_cast<int>((here + have) % n), {blocks.data() + have * length, more}};
     RETURN_IF_ERROR(exchange({&to, 1}, {&from, 1}));
   }
-  std::rotate_copy(blocks.begin(), blocks.end() - static_cast<std::ptrdiff_t>(here * length), blocks.end(), all.begin());
+  std::rotate_copy(blocks.begin(), blocks.end() - static_cast<std::ptrdiff_t>(here * length), blocks.end(),
+                   all.begin());
   return {};
 }
 
