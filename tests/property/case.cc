@@ -115,9 +115,14 @@ void draw_earlier(Random& random, Case& drawn) {
   if (!collective(drawn.cell.way) || !one_in(random, 2)) return;
   const Offset shift = one_in(random, 3) ? pick(random, 0, 5000) : 4096 * pick(random, 0, 3);
   const int other = one_in(random, 3) ? static_cast<int>(pick(random, 0, drawn.crew.ranks - 1)) : -1;
+  const bool halved = one_in(random, 2);  // else it has moved further than the others
   for (int rank = 0; rank < drawn.crew.ranks; ++rank) {
     const Pattern& file = drawn.ranks[static_cast<std::size_t>(rank)].file;
-    drawn.earlier.push_back((rank == other ? file.slice(0, file.size() / 2) : file).shifted(shift));
+    if (rank == other) {
+      drawn.earlier.push_back(halved ? file.slice(0, file.size() / 2).shifted(shift) : file.shifted(shift + 4096));
+    } else {
+      drawn.earlier.push_back(file.shifted(shift));
+    }
   }
 }
 
