@@ -66,7 +66,7 @@ struct Case {
   Bytes length = 0;    // of the file, before
   bool posix = false;  // else in memory
   std::vector<RankRequest> ranks;
-  std::vector<Pattern> earlier;  // by rank: moved before this call, to or from another file; or empty
+  std::vector<Pattern> earlier;  // by rank: read before this call, from another file; or empty
   AccessRules access;
   CollectiveRules rules;
   Profile profile;

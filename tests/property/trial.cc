@@ -72,6 +72,7 @@ Status Trial::carry_out_earlier(Group& group, CollectiveRequest request, int ran
   request.file = case_.earlier[static_cast<std::size_t>(rank)];
   std::vector<std::byte> bytes(static_cast<std::size_t>(request.file.size()));
   request.memory = {bytes.data(), Pattern::run(0, request.file.size())};
+  request.direction = Direction::kRead;  // whose requests may overlap
   request.invalid.reset();
   const auto storage = open_memory(make_memory_file());
   Times times;
