@@ -68,9 +68,14 @@ std::string mount_of(const std::string& directory) {
     best_point = point;
     best = source + " " + kind + " " + point;
   }
+  if (best.empty()) {  // a changed root: the mount that it is on is outside
+    struct stat info;
+    if (::stat(directory.c_str(), &info) != 0) return "";
+    best = "device " + std::to_string(info.st_dev);
+  }
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  return best.empty() ? "" : std::string(host) + " " + best;
+  return std::string(host) + " " + best;
 }
 
 std::string directory_of(const std::string& path) {
