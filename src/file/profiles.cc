@@ -193,7 +193,7 @@ Result<std::unique_ptr<Storage>> open_scratch(const std::string& directory) {
   if (fd >= 0) {
     auto storage = open_posix("/proc/self/fd/" + std::to_string(fd), {.read = true, .write = true});
     ::close(fd);
-    return storage;
+    if (storage) return storage;
   }
   const std::string name = directory + "/.stridio-calibration-" + std::to_string(getpid());
   auto storage =
