@@ -8,8 +8,8 @@
  *
  * A call belongs to COUNT_FILE when its descriptor refers to that file (device and inode), however
  * it was opened. That costs two stat calls each time, so never time a program while counting. One
- * call of a vectored function is one request. Not seen: what the C library does for itself (stdio),
- * io_uring and mapped memory. Any thread may call. */
+ * call of a vectored function is one request, and so is a shared mapping of a part of the file. Not
+ * seen: what the C library does for itself (stdio), and io_uring. Any thread may call. */
 #define _GNU_SOURCE
 #include <aio.h>
 #include <dlfcn.h>
@@ -19,7 +19,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -178,3 +180,12 @@ static int takes_lock(int command, const void* argument) {
 
 COUNTED_FCNTL(fcntl)
 COUNTED_FCNTL(fcntl64)
+
+/* By the system call itself: allocators map memory before anything can be looked up. */
+void* mmap(void* place, size_t length, int protection, int flags, int fd, off_t offset) {
+  if (fd >= 0 && (flags & MAP_TYPE) != MAP_PRIVATE)
+    count(__builtin_return_address(0), fd,
+          protection & PROT_WRITE ? one_write(length) : one_read(length));
+  return (void*)syscall(SYS_mmap, place, length, protection, flags, fd, offset);
+}
+void* mmap64(void*, size_t, int, int, int, off_t) __attribute__((alias("mmap")));

@@ -35,7 +35,7 @@ struct Profile {
   double structure_byte_seconds = 5e-9; // one byte of a pattern's structure: sent, read and united with the others'
   double lock_seconds = 1.5e-6;        // taking and dropping a free range lock
   double map_seconds = 1e-5;           // mapping a window and giving it back
-  double read_page_seconds = 3e-7;     // bringing one page into a mapping that reads, and giving it back
+  double read_page_seconds = 2e-7;     // bringing one page into a mapping that reads, and giving it back
   double written_page_seconds = 4e-7;  // ... that writes: space for it is reserved first
   double agreement_seconds = 4e-5;     // one agreement of a group on one node, oversubscribed
   Bytes staging = Bytes{1} << 20;      // a staging buffer that stays in the caches,
