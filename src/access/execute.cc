@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "access/deep.h"
@@ -147,15 +148,21 @@ Result<Transferred> run_mapped(const AccessPlan& plan, Storage& storage, Directi
     if (plan.locked) {
       ASSIGN_OR_RETURN(lock, storage.lock(window.range, LockMode::kExclusive));
     }
+    std::optional<Stopwatch> mapping(std::in_place, times.storage);  // stands still while bytes are copied
     const auto move_in_place = [&](std::byte* data, Bytes present) {
-      const Stopwatch watch(times.copy);
+      mapping.reset();
       const Bytes bytes = file.bytes_below(window.range.offset + present) - window.position;
-      Side mapped{data, Cursor(file.shifted(-window.range.offset), window.position)};
-      user.cursor.seek(window.position);
-      reads ? copy(user, mapped, bytes) : copy(mapped, user, bytes);
+      {
+        const Stopwatch watch(times.copy);
+        Side mapped{data, Cursor(file.shifted(-window.range.offset), window.position)};
+        user.cursor.seek(window.position);
+        reads ? copy(user, mapped, bytes) : copy(mapped, user, bytes);
+      }
+      mapping.emplace(times.storage);
       return bytes;
     };
     const auto moved = storage.map(window.range, !reads, move_in_place);
+    mapping.reset();
     if (!moved && moved.error().code == Code::kUnsupportedOperation) {
       lock.reset();
       ASSIGN_OR_RETURN(const Transferred rest, run_list(plan, storage, direction, file, memory, times, window.position));

@@ -3,7 +3,6 @@
 #include "collective/entry.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace stridio {
@@ -84,28 +83,11 @@ Repetition repetition_of(const Pattern& file, const PatternCache* cache) {
 
 // The shapes of several ranks as if they were one's; its quantiles are those of all their parts.
 RankShape sum(std::span<const RankShape> shapes) {
-  RankShape all;
+  RankShape all = united(shapes);
   std::vector<std::pair<Offset, double>> parts;
-  double correction = 0;
-  for (const RankShape& each : shapes) {
-    all.cores = std::max(all.cores, each.cores);
-    correction += std::log(each.two_phase_correction);
-    if (each.size == 0) continue;
-    all.lower = all.size == 0 ? each.lower : std::min(all.lower, each.lower);
-    all.upper = std::max(all.upper, each.upper);
-    all.size += each.size;
-    all.file_ranges += each.file_ranges;
-    all.memory_ranges += each.memory_ranges;
-    all.structure += each.structure;
-    all.independent_seconds += each.independent_seconds;
-    all.working_seconds += each.working_seconds;
-    all.longest_seconds = std::max(all.longest_seconds, each.longest_seconds);
-    all.longest_latency = std::max(all.longest_latency, each.longest_latency);
-    all.independent_moved += each.independent_moved;
-    all.ascending = all.ascending && each.ascending;
-    for (const Offset offset : each.quantiles) parts.emplace_back(offset, static_cast<double>(each.size));
-  }
-  if (!shapes.empty()) all.two_phase_correction = std::exp(correction / static_cast<double>(shapes.size()));
+  for (const RankShape& each : shapes)
+    for (const Offset offset : each.quantiles)
+      if (each.size > 0) parts.emplace_back(offset, static_cast<double>(each.size));
   std::sort(parts.begin(), parts.end());
   double below = 0;
   std::size_t next = 0;

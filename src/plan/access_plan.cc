@@ -118,7 +118,7 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
                    copying(profile, size, static_cast<double>(std::max(shape.file_ranges, shape.memory_ranges)));
   if (writes && rules.lock_writes) mapped.seconds += windows * profile.lock_seconds;
   mapped.why = fmt::format("{} in {} in place in {}", counted(shape.size, "byte"), counted(std::llround(pages), "page"),
-                           counted(std::llround(std::ceil(windows)), "mapping"));
+                           counted(std::llround(windows), "mapping"));
   return mapped;
 }
 

@@ -18,19 +18,10 @@
 namespace stridio {
 namespace {
 
-struct Totals {
-  Bytes size = 0;
-  Offset lower = std::numeric_limits<Offset>::max();
-  Offset upper = 0;
-  std::int64_t file_ranges = 0;
+// Of all ranks.
+struct Totals : RankShape {
   std::int64_t pieces = 0;
-  Bytes structure = 0;
-  double independent_seconds = 0, working_seconds = 0, independent_moved = 0;
-  double longest_seconds = 0, longest_latency = 0;
-  double in_turn = 0;               // where writes lock: of the ranks that wait for one another
-  double two_phase_correction = 0;  // the ranks' mean, of logarithms
-  bool ascending = true;
-  int cores = 1;
+  double in_turn = 0;  // where writes lock: of the ranks that wait for one another
   int workers = 1;
   Gaps gaps;  // of the union of all requests
 };
@@ -54,24 +45,8 @@ double seconds_in_turn(std::span<const RankShape> ranks) {
 
 Totals sum(std::span<const RankShape> ranks, const Topology& topology) {
   Totals totals;
-  for (const RankShape& rank : ranks) {
-    totals.cores = std::max(totals.cores, static_cast<int>(rank.cores));
-    totals.two_phase_correction += std::log(rank.two_phase_correction) / static_cast<double>(ranks.size());
-    if (rank.size == 0) continue;
-    totals.size += rank.size;
-    totals.lower = std::min(totals.lower, rank.lower);
-    totals.upper = std::max(totals.upper, rank.upper);
-    totals.file_ranges += rank.file_ranges;
-    totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
-    totals.structure += rank.structure;
-    totals.independent_seconds += rank.independent_seconds;
-    totals.working_seconds += rank.working_seconds;
-    totals.longest_seconds = std::max(totals.longest_seconds, rank.longest_seconds);
-    totals.longest_latency = std::max(totals.longest_latency, rank.longest_latency);
-    totals.independent_moved += rank.independent_moved;
-    totals.ascending = totals.ascending && rank.ascending;
-  }
-  totals.two_phase_correction = std::exp(totals.two_phase_correction);
+  static_cast<RankShape&>(totals) = united(ranks);
+  for (const RankShape& rank : ranks) totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
   totals.workers = std::min(static_cast<int>(topology.node_of.size()), totals.cores * topology.nodes);
   return totals;
 }
@@ -265,6 +240,30 @@ const char* name_of(Strategy strategy) {
     case Strategy::kTwoPhase: return "two_phase";
   }
   return "?";
+}
+
+RankShape united(std::span<const RankShape> ranks) {
+  RankShape all;
+  double correction = 0;
+  for (const RankShape& each : ranks) {
+    all.cores = std::max(all.cores, each.cores);
+    correction += std::log(each.two_phase_correction);
+    if (each.size == 0) continue;
+    all.lower = all.size == 0 ? each.lower : std::min(all.lower, each.lower);
+    all.upper = std::max(all.upper, each.upper);
+    all.size += each.size;
+    all.file_ranges += each.file_ranges;
+    all.memory_ranges += each.memory_ranges;
+    all.structure += each.structure;
+    all.independent_seconds += each.independent_seconds;
+    all.working_seconds += each.working_seconds;
+    all.longest_seconds = std::max(all.longest_seconds, each.longest_seconds);
+    all.longest_latency = std::max(all.longest_latency, each.longest_latency);
+    all.independent_moved += each.independent_moved;
+    all.ascending = all.ascending && each.ascending;
+  }
+  if (!ranks.empty()) all.two_phase_correction = std::exp(correction / static_cast<double>(ranks.size()));
+  return all;
 }
 
 RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPlan& own, int cores,

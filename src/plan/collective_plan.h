@@ -35,6 +35,8 @@ struct RankShape {
 };
 RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPlan& own, int cores,
                      double two_phase_correction = 1);
+// Several ranks' as one's: sums, of what is longest the longest, of corrections the mean. Its quantiles are left zero.
+RankShape united(std::span<const RankShape> ranks);
 
 struct Topology {
   std::vector<int> node_of;  // by rank

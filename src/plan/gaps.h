@@ -22,7 +22,7 @@ struct Gaps {
 
   void add(double gap, double count, double before);
   double count() const;
-  // Holes of the first `classes_taken` classes, which are all that are at most gap_of(classes_taken) bytes long.
+  // Holes of the first `classes_taken` classes, which are all that are at most largest_of(classes_taken) bytes long.
   Class below(int classes_taken) const;
   Class shorter_than(Bytes limit) const;  // a power of two
   static Bytes largest_of(int classes_taken) { return (Bytes{1} << classes_taken) - 1; }
