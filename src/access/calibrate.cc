@@ -2,7 +2,7 @@
 //   small     one request of a page, alone
 //   large     one request of 1 MiB, alone
 //   shared    several such requests at once
-//   depth     4 small ones under way at once, and where those overlap, 16
+//   depth     4 small ones under way at once, and where those overlap, 16; writes that lengthen the file, and within it
 // Local storages, whose requests are a system call, keep the tuned constants in all that is not twice as slow: noise of the
 // page cache must not decide, and the same bytes again and again stay in the processor's caches as no user's do.
 #include "access/calibrate.h"
@@ -26,7 +26,7 @@ constexpr int kStreams = 4;
 constexpr int kDeepest = 16;        // threads
 constexpr double kWorthIt = 1.5;    // times faster
 constexpr double kFewTries = 5e-4;  // seconds of a request from which on a step is tried once
-constexpr double kRequests = 9;     // small ones in whose time all must be known, on a storage too slow for its budget
+constexpr double kRequests = 16;     // small ones in whose time all must be known, on a storage too slow for its budget
 constexpr double kMostSeconds = 0.25;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -73,8 +73,14 @@ class Calibration {
   }
 
   Status measure_overlap(StorageCosts& costs) {
+    double extending = 0;
+    if (direction_ == Direction::kWrite) {
+      ASSIGN_OR_RETURN(extending, least([&] { return move({{length_ / 2, kSmall}, {length_ / 4 * 3, kSmall}}, 2); }, 1));
+      RETURN_IF_ERROR(move({{length_ - kSmall, kSmall}}));
+    }
     for (int depth = 4; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
       ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, 2));
+      costs.extends_alone = costs.extends_alone || extending > kWorthIt * seconds;
       const double overlap = depth * costs.request_seconds / seconds;
       if (overlap < kWorthIt * costs.overlap) continue;
       costs.depth = depth;
@@ -99,7 +105,7 @@ class Calibration {
   Status move(const std::vector<Extent>& extents, int depth = 1) {
     std::vector<Span> spans;
     for (const Extent& extent : extents) spans.push_back({buffer_.data() + extent.offset, extent.length});
-    ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(storage_, direction_, extents, spans, depth, kLarge));
+    ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(storage_, direction_, extents, spans, {.depth = depth}));
     if (moved.eof) return fail(Code::kIo, "calibration: the file became shorter");
     return {};
   }

@@ -65,25 +65,34 @@ Result<Transferred> sum(const std::vector<Result<Transferred>>& calls) {
 }  // namespace
 
 Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::span<const Extent> extents,
-                                  std::span<const Span> memory, int depth, Bytes unit) {
-  if (depth <= 1 || extents.empty() || (direction == Direction::kRead && !ascend(extents)))
+                                  std::span<const Span> memory, const Deep& deep) {
+  if (deep.depth <= 1 || extents.empty() || (direction == Direction::kRead && !ascend(extents)))
     return call(storage, direction, extents, memory);
   RETURN_IF_ERROR(check_request(extents, memory));
-  const Parts parts = cut(extents, memory, unit);
+  Parts parts = cut(extents, memory, deep.unit);
+  if (parts.list.empty()) return Transferred{};
   std::vector<Result<Transferred>> moved(parts.list.size());
   std::atomic<std::size_t> next = 0;
   std::atomic<bool> failed = false;
-  const auto work = [&] {
-    for (std::size_t i; !failed && (i = next++) < parts.list.size();) {
-      const Part& part = parts.list[i];
-      moved[i] = guarded([&] {
-        return call(storage, direction, {&part.extent, 1}, std::span(parts.memory).subspan(part.first, part.count));
-      });
-      if (!moved[i]) failed = true;
-    }
+  const auto move = [&](std::size_t i) {
+    const Part& part = parts.list[i];
+    moved[i] = guarded([&] {
+      return call(storage, direction, {&part.extent, 1}, std::span(parts.memory).subspan(part.first, part.count));
+    });
+    if (!moved[i]) failed = true;
   };
+  const auto work = [&] {
+    for (std::size_t i; !failed && (i = next++) < parts.list.size();) move(i);
+  };
+  if (direction == Direction::kWrite && deep.extend_first) {
+    const auto last = std::max_element(parts.list.begin(), parts.list.end(), [](const Part& a, const Part& b) {
+      return a.extent.end() < b.extent.end();
+    });
+    std::iter_swap(parts.list.begin(), last);
+    move(next++);
+  }
   std::vector<std::thread> threads;
-  const std::size_t helpers = std::min(static_cast<std::size_t>(depth), parts.list.size()) - 1;
+  const std::size_t helpers = std::min(static_cast<std::size_t>(deep.depth), parts.list.size()) - 1;
   for (std::size_t i = 0; i < helpers; ++i) {
     try {
       threads.push_back(start_without_signals(work));

@@ -6,9 +6,9 @@
 
 namespace stridio {
 
-// As storage.readv or storage.writev of the same lists, by up to `depth` threads, in requests of at most `unit` bytes.
-// A write that fails may have written any part of the request. A read whose extents do not ascend is one call.
+// As storage.readv or storage.writev of the same lists, by up to `deep.depth` threads. A write that fails may have written any part
+// of the request. A read whose extents do not ascend is one call.
 Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::span<const Extent> extents,
-                                  std::span<const Span> memory, int depth, Bytes unit);
+                                  std::span<const Span> memory, const Deep& deep);
 
 }  // namespace stridio

@@ -53,7 +53,8 @@ TEST(Deep, MovesWhatOneCallMoves) {
     Request request = draw(random);
     const int depth = 1 + static_cast<int>(random() % 6);
     const Bytes unit = 1 + static_cast<Bytes>(random() % 150);
-    const auto written = transfer_deep(*storage, Direction::kWrite, request.extents, request.memory, depth, unit);
+    const bool extend_first = random() % 2 == 0;
+    const auto written = transfer_deep(*storage, Direction::kWrite, request.extents, request.memory, {depth, unit, extend_first});
     ASSERT_TRUE(written);
     ASSERT_TRUE(other->writev(request.extents, request.memory));
     ASSERT_EQ(*storage->size(), *other->size());
@@ -73,7 +74,7 @@ TEST(Deep, MovesWhatOneCallMoves) {
     const auto one = other->readv(request.extents, request.memory);
     const std::vector<std::byte> wanted = request.buffer;
     std::copy(before.begin(), before.end(), request.buffer.begin());
-    const auto deep = transfer_deep(*storage, Direction::kRead, request.extents, request.memory, depth, unit);
+    const auto deep = transfer_deep(*storage, Direction::kRead, request.extents, request.memory, {depth, unit, extend_first});
     ASSERT_TRUE(one && deep);
     EXPECT_EQ(deep->bytes, one->bytes);
     EXPECT_EQ(deep->eof, one->eof);
@@ -88,7 +89,7 @@ TEST(Deep, LatenciesOverlap) {
   const Extent extent{0, 1 << 16};
   const Span span{buffer.data(), extent.length};
   const auto start = std::chrono::steady_clock::now();
-  const auto moved = transfer_deep(*storage, Direction::kWrite, {&extent, 1}, {&span, 1}, 16, 1 << 10);
+  const auto moved = transfer_deep(*storage, Direction::kWrite, {&extent, 1}, {&span, 1}, {16, 1 << 10});
   const auto took = std::chrono::steady_clock::now() - start;
   ASSERT_TRUE(moved);
   EXPECT_EQ(moved->requests, 64);
@@ -102,9 +103,21 @@ TEST(Deep, AFailureIsTheCallers) {
   std::vector<std::byte> buffer(1000);
   const Extent extent{0, 1000};
   const Span span{buffer.data(), 1000};
-  const auto moved = transfer_deep(*storage, Direction::kWrite, {&extent, 1}, {&span, 1}, 4, 10);
+  const auto moved = transfer_deep(*storage, Direction::kWrite, {&extent, 1}, {&span, 1}, {4, 10});
   ASSERT_FALSE(moved);
   EXPECT_EQ(moved.error().code, Code::kNoSpace);
+}
+
+TEST(Deep, LengthensTheFileFirst) {
+  for (const int failing : {0, 1}) {
+    const auto storage = wrap_fault(open_memory(make_memory_file(), kBoth),
+                                    {.kinds = kFaultWrite, .first = failing, .sys_errno = ENOSPC});
+    std::vector<std::byte> buffer(1000);
+    const Extent extent{500, 1000};
+    const Span span{buffer.data(), 1000};
+    ASSERT_FALSE(transfer_deep(*storage, Direction::kWrite, {&extent, 1}, {&span, 1}, {4, 10, true}));
+    EXPECT_EQ(*storage->size(), failing == 0 ? 0 : 1500);
+  }
 }
 
 }  // namespace

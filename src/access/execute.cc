@@ -7,12 +7,15 @@
 #include "access/execute.h"
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "access/deep.h"
 #include "base/guarded.h"
+#include "base/worker.h"
 
 namespace stridio {
 namespace {
@@ -57,22 +60,20 @@ Extent bounds_of(const Batch& batch) {
   return {begin, end - begin};
 }
 
-Result<Transferred> move(const AccessPlan& plan, Storage& storage, Direction direction,
-                         const Batch& batch, Times& times) {
+Result<Transferred> move(const AccessPlan& plan, Storage& storage, Direction direction, const Batch& batch) {
   std::unique_ptr<RangeLock> lock;
   if (plan.locked) {
     ASSIGN_OR_RETURN(lock, storage.lock(bounds_of(batch), LockMode::kExclusive));
   }
-  const Stopwatch watch(times.storage);
-  return transfer_deep(storage, direction, batch.extents, batch.spans, plan.depth, plan.unit);
+  return transfer_deep(storage, direction, batch.extents, batch.spans, plan.deep);
 }
 
-// The next ranges of file and memory side by side, straight from the user's memory.
-void fill_direct(Batch& batch, Cursor& file, Cursor& memory, std::byte* base) {
+// The next ranges of file and memory side by side, straight from the user's memory, up to data position `to`.
+void fill_direct(Batch& batch, Cursor& file, Cursor& memory, std::byte* base, Bytes to) {
   batch.clear();
   Extent at, in;
-  while (!batch.full() && !(at.empty() && file.done())) {
-    if (at.empty()) at = file.next_range();
+  while (!batch.full() && !(at.empty() && file.position() == to)) {
+    if (at.empty()) at = file.next_range(to - file.position());
     if (in.empty()) in = memory.next_range();
     const Bytes length = std::min(at.length, in.length);
     batch.add(at.offset, length);
@@ -93,34 +94,109 @@ void fill_staged(Batch& batch, Cursor& file, std::byte* buffer, Bytes room) {
   batch.add(buffer, batch.bytes);
 }
 
-Result<Transferred> run_list(const AccessPlan& plan, Storage& storage, Direction direction,
-                             const Pattern& file, const Memory& memory, Times& times, Bytes from = 0) {
+Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
+                                    const Memory& memory, Times& times, Bytes from, Bytes to) {
   Transferred done;
   Batch batch;
-  Cursor at(file, from);
-  Side user{memory.base, Cursor(memory.pattern, from)};
-  const Bytes room = plan.staged ? std::min(plan.window, file.size() - from) : 0;
-  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room));
-  const auto stage = [&](Bytes bytes) {
-    const Stopwatch watch(times.copy);
-    Side staged{buffer.get(), Cursor(Pattern::run(0, bytes))};
-    direction == Direction::kRead ? copy(user, staged, bytes) : copy(staged, user, bytes);
-  };
-  while (!at.done()) {
-    if (plan.staged) {
-      fill_staged(batch, at, buffer.get(), room);
-      if (direction == Direction::kWrite) stage(batch.bytes);
-    } else {
-      fill_direct(batch, at, user.cursor, memory.base);
-    }
-    ASSIGN_OR_RETURN(const Transferred moved, move(plan, storage, direction, batch, times));
-    if (plan.staged && direction == Direction::kRead) stage(moved.bytes);
-    done.bytes += moved.bytes;
-    done.requests += moved.requests;
-    done.eof = moved.eof;
+  Cursor at(file, from), user(memory.pattern, from);
+  const Stopwatch watch(times.storage);
+  while (at.position() < to) {
+    fill_direct(batch, at, user, memory.base, to);
+    ASSIGN_OR_RETURN(const Transferred moved, move(plan, storage, direction, batch));
+    done += moved;
     if (moved.bytes < batch.bytes) break;
   }
   return done;
+}
+
+// A call that may run beside the caller.
+class Aside {
+ public:
+  ~Aside() { wait(); }
+
+  void start(bool beside, std::function<Result<Transferred>()> call) {
+    const auto body = [this, call = std::move(call)] { result_ = guarded(call); };
+    try {
+      if (beside) {
+        thread_ = start_without_signals(body);
+        return;
+      }
+    } catch (const std::exception&) {  // no thread to be had
+    }
+    body();
+  }
+
+  // The call's result, once; nothing moved where none was started.
+  Result<Transferred> wait() {
+    if (thread_.joinable()) thread_.join();
+    return std::exchange(result_, Transferred{});
+  }
+
+ private:
+  std::thread thread_;
+  Result<Transferred> result_;
+};
+
+// Windows in turns in the two halves of a buffer: where the storage is waited for, one is copied while the other moves.
+Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
+                                    const Memory& memory, Times& times, Bytes from, Bytes to) {
+  struct Half {
+    std::byte* data;
+    Batch batch = {};
+  };
+  const Bytes room = std::min(std::max<Bytes>(1, plan.window / 2), to - from);
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(2 * room));
+  Half one{buffer.get()}, other{buffer.get() + room};
+  Cursor at(file, from);
+  Side user{memory.base, Cursor(memory.pattern, from)};
+  Transferred done;
+  Aside transfer;
+  const auto stage = [&](const Half& half, Bytes bytes) {
+    const Stopwatch watch(times.copy);
+    Side staged{half.data, Cursor(Pattern::run(0, bytes))};
+    direction == Direction::kRead ? copy(user, staged, bytes) : copy(staged, user, bytes);
+  };
+  const auto begin = [&](const Half& half) {
+    const Stopwatch watch(times.storage);
+    transfer.start(plan.pipelined, [&] { return move(plan, storage, direction, half.batch); });
+  };
+  const auto end = [&]() -> Result<Bytes> {
+    const Stopwatch watch(times.storage);
+    ASSIGN_OR_RETURN(const Transferred moved, transfer.wait());
+    done += moved;
+    return moved.bytes;
+  };
+  Half *next = &one, *last = &other;
+  if (direction == Direction::kWrite) {
+    for (; at.position() < to; std::swap(next, last)) {
+      fill_staged(next->batch, at, next->data, std::min(room, to - at.position()));
+      stage(*next, next->batch.bytes);
+      RETURN_IF_ERROR(end());
+      begin(*next);
+    }
+    RETURN_IF_ERROR(end());
+    return done;
+  }
+  Bytes arrived = 0;  // in the last half
+  for (; at.position() < to && !done.eof; std::swap(next, last)) {
+    fill_staged(next->batch, at, next->data, std::min(room, to - at.position()));
+    begin(*next);
+    stage(*last, arrived);
+    ASSIGN_OR_RETURN(arrived, end());
+  }
+  stage(*last, arrived);
+  return done;
+}
+
+Result<Transferred> run_list(AccessPlan plan, Storage& storage, Direction direction, const Pattern& file,
+                             const Memory& memory, Times& times, Bytes from = 0) {
+  const auto run = plan.staged ? run_staged_list : run_direct_list;
+  if (direction == Direction::kRead || !std::exchange(plan.deep.extend_first, false))
+    return run(plan, storage, direction, file, memory, times, from, file.size());
+  const Bytes end = file.size() - std::min(Profile::kPage, file.size() - from);
+  ASSIGN_OR_RETURN(Transferred done, run(plan, storage, direction, file, memory, times, end, file.size()));
+  ASSIGN_OR_RETURN(const Transferred rest, run(plan, storage, direction, file, memory, times, from, end));
+  return done += rest;
 }
 
 // One window of a mapped access.
@@ -169,8 +245,7 @@ Result<Transferred> run_mapped(const AccessPlan& plan, Storage& storage, Directi
       return Transferred{done.bytes + rest.bytes, rest.eof, done.requests + rest.requests};
     }
     if (!moved) return fail(moved.error());
-    done.bytes += moved->bytes;
-    done.requests += moved->requests;
+    done += *moved;
     done.eof = moved->bytes < window.needed;
   }
   return done;
@@ -342,7 +417,7 @@ class Sieve {
   }
 
   Result<Transferred> transfer(Direction direction, std::span<const Extent> extents, std::span<const Span> memory) {
-    return transfer_deep(storage_, direction, extents, memory, plan_.depth, plan_.unit);
+    return transfer_deep(storage_, direction, extents, memory, plan_.deep);
   }
 
   Status read() {
@@ -444,8 +519,8 @@ Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction 
   });
 }
 
-Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin, int depth,
-                  Bytes unit) {
+Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin,
+                  const Deep& deep) {
   Batch batch;
   for (std::size_t i = 0; i < extents.size();) {
     batch.clear();
@@ -453,7 +528,7 @@ Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* 
       batch.add(extents[i].offset, extents[i].length);
       batch.add(buffer + (extents[i].offset - origin), extents[i].length);
     }
-    RETURN_IF_ERROR(transfer_deep(storage, Direction::kWrite, batch.extents, batch.spans, depth, unit));
+    RETURN_IF_ERROR(transfer_deep(storage, Direction::kWrite, batch.extents, batch.spans, deep));
   }
   return {};
 }

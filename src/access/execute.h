@@ -16,7 +16,7 @@ Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction 
                             const Pattern& file, const Memory& memory, Times& times);
 
 // Writes `extents` (ascending) from `buffer`, whose first byte stands for offset `origin`, as transfer_deep does.
-Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin, int depth,
-                  Bytes unit);
+Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin,
+                  const Deep& deep);
 
 }  // namespace stridio

@@ -74,7 +74,7 @@ Status Aggregator::fetch(std::byte* buffer) {
   for (const Extent& extent : extents)
     spans.push_back({buffer + (extent.offset - window_.range.offset), extent.length});
   ASSIGN_OR_RETURN(const Transferred got,
-                   transfer_deep(storage_, Direction::kRead, extents, spans, plan_.depth, plan_.unit));
+                   transfer_deep(storage_, Direction::kRead, extents, spans, plan_.deep));
   requests_ += got.requests;
   Bytes left = got.bytes;
   for (const Extent& extent : extents) {
@@ -98,16 +98,16 @@ Status Aggregator::flush_previous(std::byte* buffer) {
   const auto runs = static_cast<std::int64_t>(previous_.runs.size());
   requests_ += runs;
   if (!plan_.modify_holes(range.length, runs))
-    return write_from(storage_, previous_.runs, buffer, range.offset, plan_.depth, plan_.unit);
+    return write_from(storage_, previous_.runs, buffer, range.offset, plan_.deep);
 
   std::vector<std::byte> whole(static_cast<std::size_t>(range.length));  // zeros past the end of the file
   const Span all{whole.data(), range.length};
-  RETURN_IF_ERROR(transfer_deep(storage_, Direction::kRead, {&range, 1}, {&all, 1}, plan_.depth, plan_.unit));
+  RETURN_IF_ERROR(transfer_deep(storage_, Direction::kRead, {&range, 1}, {&all, 1}, plan_.deep));
   for (const Extent& run : previous_.runs) {
     const Offset at = run.offset - range.offset;
     std::memcpy(whole.data() + at, buffer + at, static_cast<std::size_t>(run.length));
   }
-  return write_from(storage_, {&range, 1}, whole.data(), range.offset, plan_.depth, plan_.unit);
+  return write_from(storage_, {&range, 1}, whole.data(), range.offset, plan_.deep);
 }
 
 }  // namespace stridio

@@ -1,4 +1,5 @@
-// Opening: rank 0 creates, then all open; each step ends with an agreement, so that all ranks succeed or fail alike.
+// Opening: rank 0 creates, if so asked, then all open; each step ends with an agreement, so that all ranks succeed or fail
+// alike. Where a request takes long, the steps are what opening takes: none looks twice at the file.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -49,23 +50,17 @@ Result<std::string> path_of(const std::string& name) {
   return name;
 }
 
-OpenMode open_mode(const AccessMode& mode, bool first) {
-  return {.read = mode.reads() || mode.writes(),  // sieving and sharing need to read what a writer holds
-          .write = mode.writes(),
-          .create = first && mode.create,
-          .exclusive = first && mode.exclusive};
-}
-
-// Without leave to read, a write-only file is opened for writing alone, and `readable` tells.
-Result<std::unique_ptr<Storage>> open_storage(const std::string& path, const AccessMode& mode, bool first,
-                                              bool& readable) {
-  OpenMode wanted = open_mode(mode, first);
-  auto storage = open_posix(path, wanted);
-  if (!storage && mode.write_only && storage.error().code == Code::kAccess) {
-    wanted.read = readable = false;
-    storage = open_posix(path, wanted);
-  }
-  return storage;
+// Calls `open` with the mode, and where that fails for want of leave to read, for writing alone if that will do.
+template <typename Open>
+auto open_as(const AccessMode& mode, bool creates, Open open) {
+  OpenMode wanted{.read = true,  // sieving and sharing need to read what a writer holds
+                  .write = mode.writes(),
+                  .create = creates && mode.create,
+                  .exclusive = creates && mode.exclusive};
+  auto opened = open(wanted);
+  if (opened || !mode.write_only || opened.error().code != Code::kAccess) return opened;
+  wanted.read = false;
+  return open(wanted);
 }
 
 Status same_mode(Group& group, const AccessMode& mode) {
@@ -77,8 +72,8 @@ Status same_mode(Group& group, const AccessMode& mode) {
   return {};
 }
 
-// An agreement after rank 0 has opened the file and knows its mount's profile, which all take over.
-Result<Profile> first_opened(Group& group, const Status& mine, const Profile& profile) {
+// An agreement after opening; rank 0 knows the mount's profile, which all take over.
+Result<Profile> all_opened(Group& group, const Status& mine, const Profile& profile) {
   struct Entry {
     Verdict verdict;
     Profile profile;
@@ -129,15 +124,21 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     RETURN_IF_ERROR(same_mode(*group, mode));
     ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, {}, given));
     const auto path = path_of(name);
-    Result<std::unique_ptr<Storage>> storage = fail(Code::kOther, "not opened");
-    if (path && group->rank() == 0) storage = open_storage(*path, mode, true, parts.readable);
-    const bool tried = !path || group->rank() == 0;
-    if (group->rank() == 0 && storage) parts.profile = profile_of(*path);
-    ASSIGN_OR_RETURN(parts.profile, first_opened(*group, !path ? fail(path.error())
-                                                         : tried && !storage ? fail(storage.error()) : Status(),
-                                                 parts.profile));
-    if (group->rank() != 0) storage = open_storage(*path, mode, false, parts.readable);
-    RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
+    const bool created_before = mode.create && group->size() > 1;
+    if (created_before) {
+      Status created = path ? Status() : fail(path.error());
+      if (path && group->rank() == 0)
+        created = open_as(mode, true, [&](const OpenMode& wanted) { return create_posix(*path, wanted); });
+      RETURN_IF_ERROR(agree(*group, created));
+    }
+    const auto opened = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
+      if (!path) return fail(path.error());
+      parts.readable = wanted.read;
+      return open_posix(*path, wanted);
+    };
+    auto storage = open_as(mode, !created_before, opened);
+    if (storage && group->rank() == 0) parts.profile = profile_of(*path);
+    ASSIGN_OR_RETURN(parts.profile, all_opened(*group, storage ? Status() : fail(storage.error()), parts.profile));
     parts.path = *path;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
   }

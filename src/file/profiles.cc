@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1;                    // of the cache file
+constexpr int kVersion = 2;                    // of the cache file
 constexpr std::int64_t kLifetime = 24 * 3600;  // seconds
 constexpr std::int64_t kLeastAge = 600;        // before a profile is measured anew because it was contradicted
 
@@ -97,7 +97,8 @@ Json to_json(const StorageCosts& costs) {
           {"byte_seconds", costs.byte_seconds},
           {"shared_byte_seconds", costs.shared_byte_seconds},
           {"depth", costs.depth},
-          {"overlap", costs.overlap}};
+          {"overlap", costs.overlap},
+          {"extends_alone", costs.extends_alone}};
 }
 
 double number_in(const Json& json, const char* name, double low, double high) {
@@ -113,6 +114,7 @@ StorageCosts costs_in(const Json& json) {
   costs.shared_byte_seconds = number_in(json, "shared_byte_seconds", 1e-13, 1);
   costs.depth = static_cast<int>(number_in(json, "depth", 1, 1024));
   costs.overlap = number_in(json, "overlap", 1, costs.depth);
+  costs.extends_alone = json.at("extends_alone").get<bool>();
   return costs;
 }
 

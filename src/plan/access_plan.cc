@@ -18,6 +18,8 @@ namespace stridio {
 namespace {
 
 constexpr double kUnwanted = 1.3;  // bytes that nobody wants take caches and bandwidth from others, too
+constexpr double kSievedLatencies = 20;
+constexpr double kStagedLatencies = 4;  // the first half of a window is copied before anything moves
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
 
 double copying(const Profile& profile, double bytes, double ranges) {
@@ -36,11 +38,10 @@ bool stages(const RequestShape& shape, const Profile& profile) {
   return shape.memory_ranges > 1 && shape.size / shape.memory_ranges < profile.long_range;
 }
 
-// Long enough that a request's latency is little of what it takes, short enough to stay in the caches if it can; at most what
-// a hint allows.
-Bytes window_for(const StorageCosts& costs, Bytes most) {
-  constexpr double kTimes = 20;
-  const double enough = kTimes * costs.request_seconds / costs.byte_seconds;
+// So long that its bytes take `times` as long as a request's latency, but short enough to stay in the caches if it can; at most
+// what a hint allows.
+Bytes window_for(const StorageCosts& costs, double times, Bytes most) {
+  const double enough = times * costs.request_seconds / costs.byte_seconds;
   return std::min(most, std::max(kLeastWindow, static_cast<Bytes>(std::min(enough, 1e12))));
 }
 
@@ -49,7 +50,7 @@ bool wants_sieve(const AccessRules& rules) { return rules.prefer_sieve || rules.
 // Who asks for sieving gets windows as long as the hints say.
 Bytes sieving_window(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
   const Bytes most = shape.direction == Direction::kWrite ? rules.write_window : rules.read_window;
-  return wants_sieve(rules) ? most : window_for(profile.of(shape.direction), most);
+  return wants_sieve(rules) ? most : window_for(profile.of(shape.direction), kSievedLatencies, most);
 }
 
 Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profile& profile,
@@ -167,6 +168,10 @@ const char* name_of(Method method) {
   return "?";
 }
 
+Deep deep_of(const StorageCosts& costs) {
+  return {.depth = costs.depth, .extend_first = costs.depth > 1 && costs.extends_alone};
+}
+
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory) {
   return {.direction = direction,
           .size = file.size(),
@@ -199,8 +204,9 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
       std::max(0.0, plan.storage_seconds - plan.moved_bytes * profile.of(shape.direction).byte_seconds);
   plan.locked = rules.lock_writes && shape.direction == Direction::kWrite;
   plan.staged = stages(shape, profile);
-  plan.depth = profile.of(shape.direction).depth;
-  plan.window = std::max(profile.staging, window_for(profile.of(shape.direction), profile.longest_staging));
+  plan.pipelined = profile.of(shape.direction).waits();
+  plan.deep = deep_of(profile.of(shape.direction));
+  plan.window = std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
   if (plan.method == Method::kSieve) {
     plan.window = sieving_window(shape, profile, rules);
     plan.largest_gap = chosen->largest_gap;

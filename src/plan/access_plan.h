@@ -49,13 +49,21 @@ struct Candidate {
   Bytes largest_gap = 0;       // sieve: holes up to this are taken along
 };
 
+// How the requests of one list are under way.
+struct Deep {
+  int depth = 1;                // so many at once,
+  Bytes unit = Bytes{1} << 20;  // then of so many bytes at most
+  bool extend_first = false;    // a write begins with its end, alone: the rest lies within the file, where writes overlap
+};
+Deep deep_of(const StorageCosts& costs);
+
 struct AccessPlan {
   Method method = Method::kNothing;
   bool staged = false;   // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped
   bool locked = false;   // each request or window holds an exclusive range lock
+  bool pipelined = false; // one half of the staging buffer is copied while the other moves
   Bytes window = 0;      // staging or sieving buffer, or length of a mapping
-  int depth = 1;         // requests under way at once
-  Bytes unit = Bytes{1} << 20;  // bytes of a request at most, where depth > 1
+  Deep deep = {};
   Bytes largest_gap = 0; // sieve: holes up to this are taken along, larger ones part requests
   double seconds = 0;    // as past calls correct it
   double uncorrected_seconds = 0;

@@ -318,7 +318,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   Bytes longest = 0;
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(rules.window, longest);
-  plan.depth = costs.depth;
+  plan.deep = deep_of(costs);
   plan.request_bytes = costs.request_bytes();
   plan.largest_gap = static_cast<Bytes>(plan.request_bytes);
   plan.may_modify_holes = rules.may_modify_holes;

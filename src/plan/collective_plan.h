@@ -74,8 +74,7 @@ struct CollectivePlan {
   Bytes largest_gap = 0;            // a read takes holes up to this along
   bool may_modify_holes = false;
   bool lock_writes = false;
-  int depth = 1;                    // an aggregator's requests under way at once
-  Bytes unit = Bytes{1} << 20;      // bytes of a request at most, where depth > 1
+  Deep deep = {};                   // an aggregator's requests
   double seconds = 0;               // as past calls correct it
   double uncorrected_seconds = 0;
   double request_bytes = 0;          // one more request costs as much as this many bytes

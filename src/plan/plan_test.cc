@@ -62,7 +62,7 @@ TEST(Plan, FarStorageGetsLongRequests) {
   const AccessPlan plan = plan_access(flash, kPlain, far(1e-3, 1e9), {});
   EXPECT_TRUE(plan.staged);
   EXPECT_GE(plan.window, 1 << 20);
-  EXPECT_GE(plan.unit, 1 << 20);
+  EXPECT_GE(plan.deep.unit, 1 << 20);
 }
 
 TEST(Plan, WindowsStayBelowTheHints) {
@@ -145,7 +145,7 @@ TEST(CollectivePlan, FarStorageIsAggregatedInLongRequests) {
   const CollectivePlan plan = plan_together(Direction::kWrite, files, far(1e-3, 1e9));
   EXPECT_EQ(plan.strategy, Strategy::kTwoPhase);
   EXPECT_GE(plan.window, 1 << 20);
-  EXPECT_GT(plan.depth, 1);
+  EXPECT_GT(plan.deep.depth, 1);
 }
 
 TEST(CollectivePlan, AsManyAggregateAsTheStorageServes) {

@@ -7,9 +7,9 @@ namespace stridio {
 namespace {
 
 std::string describe(const char* name, const StorageCosts& costs) {
-  return fmt::format("{} {:.3g} ms a request, {:.2g} GB/s alone, {:.2g} GB/s together, {} requests at once as {:.2g}",
+  return fmt::format("{} {:.3g} ms a request, {:.2g} GB/s alone, {:.2g} GB/s together, {} requests at once as {:.2g}{}",
                      name, costs.request_seconds * 1e3, 1e-9 / costs.byte_seconds, 1e-9 / costs.shared_byte_seconds,
-                     costs.depth, costs.overlap);
+                     costs.depth, costs.overlap, costs.extends_alone ? ", within the file only" : "");
 }
 
 }  // namespace

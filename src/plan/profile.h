@@ -19,6 +19,7 @@ struct StorageCosts {
                                        // by itself divided by the ranks
   int depth = 1;                       // requests of one list that are best kept under way at once,
   double overlap = 1;                  // and how many of these pass in the time of one
+  bool extends_alone = false;          // writes overlap within the file only, not those that lengthen it
 
   // A request this long takes as long for its bytes as for itself: so long a hole is better read than left out.
   double request_bytes() const { return request_seconds / overlap / byte_seconds; }

@@ -343,18 +343,27 @@ int open_file(const std::string& path, const OpenMode& mode) {
   return fd;
 }
 
+Result<int> opened(const std::string& path, const OpenMode& mode) {
+  const int fd = open_file(path, mode);
+  if (fd >= 0) return fd;
+  auto failure = fail_errno(errno, mode.create ? "opening or creating" : "opening", path);
+  if (errno == ENXIO || errno == EINVAL) failure.value().code = Code::kBadFileName;
+  return failure;
+}
+
 }  // namespace
+
+Status create_posix(const std::string& path, const OpenMode& mode) {
+  ASSIGN_OR_RETURN(const int fd, opened(path, mode));
+  ::close(fd);
+  return {};
+}
 
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode,
                                             const PosixCalls& calls) {
   if (!mode.read && !mode.write)
     return fail({.code = Code::kArgument, .what = "opening for nothing", .path = path});
-  const int fd = open_file(path, mode);
-  if (fd < 0) {
-    auto failure = fail_errno(errno, mode.create ? "opening or creating" : "opening", path);
-    if (errno == ENXIO || errno == EINVAL) failure.value().code = Code::kBadFileName;
-    return failure;
-  }
+  ASSIGN_OR_RETURN(const int fd, opened(path, mode));
   auto storage = std::make_unique<PosixStorage>(fd, path, mode, calls);
   RETURN_IF_ERROR(storage->inspect());
   return storage;

@@ -6,6 +6,8 @@
 namespace stridio {
 
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode);
+// Opens, which with `mode.create` creates, and closes again.
+Status create_posix(const std::string& path, const OpenMode& mode);
 // kNoSuchFile where it does not exist; a directory is kBadFileName.
 Status remove_posix(const std::string& path);
 

@@ -28,6 +28,14 @@ struct Transferred {
   Bytes bytes = 0;            // bytes moved, a prefix of the request in the order of its extents
   bool eof = false;           // a read met the end of the file before it had all it asked for
   std::int64_t requests = 0;  // operations of the system that it took: calls, messages
+
+  // What came after it, with it.
+  Transferred& operator+=(const Transferred& next) {
+    bytes += next.bytes;
+    eof = next.eof;
+    requests += next.requests;
+    return *this;
+  }
 };
 
 enum class LockMode { kShared, kExclusive };

@@ -168,7 +168,7 @@ void draw_profile(Random& random, Case& drawn) {
   for (StorageCosts* costs : {&profile.read, &profile.write}) {
     if (one_in(random, 3)) costs->request_seconds *= 100;
     if (one_in(random, 3)) costs->request_seconds /= 100;
-    if (one_in(random, 3)) costs->depth = 4, costs->overlap = 3;
+    if (one_in(random, 3)) costs->depth = 4, costs->overlap = 3, costs->extends_alone = one_in(random, 2);
   }
   profile.staging = one_in(random, 2) ? pick(random, 1, 100) : pick(random, 100, 10000);
   profile.map_window = one_in(random, 2) ? pick(random, 1, 100) : pick(random, 100, 20000);
