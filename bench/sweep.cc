@@ -2,15 +2,14 @@
 // storage x reads and writes: each cell by the automatic choice, by every candidate forced, and by a hand-written loop,
 // interleaved, medians. One process without MPI: ranks are threads, distance is wrap/delay.
 //
-//   sweep [--grid fit|test] [--random K --seed N] [--json FILE] [--only TEXT] [--every K] [--worst N] [--verbose 1] [--directory D]
-//
-// --every K takes every K-th cell, in an order that is random and always the same. `fit` is the grid that the profile's constants may be tuned on, `test` lies between its points. A candidate whose
-// latencies alone take longer than the best time so far is not run: it cannot be the best. Differences below kNoise
+// The grid `fit` is what the profile's constants may be tuned on, `test` lies between its points. A candidate whose latencies
+// alone take longer than the best time so far is not run: it cannot be the best. Differences below kNoise
 // do not count. A cell above the bar is measured again, thrice as often: the bar is for plans, not for hiccups.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -329,33 +328,27 @@ struct Options {
   int random = 0;
   std::size_t worst = 10;
   std::size_t every = 1;
-  int verbose = 0;
+  bool verbose = false;
 };
 
 Options parse(int count, char** arguments) {
   Options options;
-  for (int i = 1; i + 1 < count; i += 2) {
-    const std::string name = arguments[i], value = arguments[i + 1];
-    if (name == "--grid")
-      options.grid = value;
-    else if (name == "--json")
-      options.json = value;
-    else if (name == "--only")
-      options.only = value;
-    else if (name == "--directory")
-      options.directory = value;
-    else if (name == "--seed")
-      options.seed = std::strtoull(value.c_str(), nullptr, 10);
-    else if (name == "--random")
-      options.random = std::atoi(value.c_str());
-    else if (name == "--worst")
-      options.worst = std::strtoull(value.c_str(), nullptr, 10);
-    else if (name == "--every")
-      options.every = std::strtoull(value.c_str(), nullptr, 10);
-    else if (name == "--verbose")
-      options.verbose = std::atoi(value.c_str());
-    else
-      fmt::print(stderr, "unknown option {}\n", name), std::exit(2);
+  CLI::App app("Does the planner choose right? Every cell of a grid by the automatic choice and by every candidate.");
+  app.add_option("--grid", options.grid, "fit: where constants may be tuned; test: between its points; default: both")
+      ->check(CLI::IsMember({"fit", "test"}));
+  app.add_option("--random", options.random, "so many random cells, and grids only if named");
+  app.add_option("--seed", options.seed, "of the first random cell");
+  app.add_option("--only", options.only, "cells whose name holds this");
+  app.add_option("--every", options.every, "every so manieth cell, in an order that is random and always the same")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--worst", options.worst, "so many of the worst are shown");
+  app.add_option("--directory", options.directory, "of the scratch file, 1 GiB");
+  app.add_option("--json", options.json, "where all results go");
+  app.add_flag("--verbose", options.verbose, "every cell as it is measured");
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error));
   }
   return options;
 }
@@ -420,9 +413,9 @@ int run(const Options& options) {
       }
       verdicts.push_back(std::move(verdict));
       verdicts.back().judge();
-      if (options.verbose > 0 && verdicts.back().ratio > kBar)
+      if (options.verbose && verdicts.back().ratio > kBar)
         print(verdicts.back());
-      else if (options.verbose > 0)
+      else if (options.verbose)
         fmt::print("{:.2f} {}\n", verdicts.back().ratio, cell.name);
       std::fflush(stdout);
     }
