@@ -22,25 +22,41 @@ using Kind = Node::Kind;
 // The structure of a pattern at its top.
 struct PatternTop {
   static const Node& node(const Pattern& pattern) { return *pattern.node_; }
-  // Where its middle copy, block or part starts, and how long one is on average. Of a pattern that is no run.
+  // Where the copy or part that holds the middle byte starts, and how long one is on average. A part that holds most bytes
+  // stands for the whole. Of a pattern that is no run.
   struct Middle {
     Offset offset;
     Bytes unit;
   };
   static Middle middle(const Pattern& pattern) {
     const Node& node = *pattern.node_;
-    const Bytes span = pattern.upper() - pattern.lower();
+    const auto copy_at = [&](std::int64_t copies, Bytes unit, Offset at) {
+      return Middle{pattern.offset_ + at + node.child->lower, std::max<Bytes>(1, unit / copies)};
+    };
     switch (node.kind) {
       case Kind::kStrided: return {pattern.lower() + node.count / 2 * node.stride, node.stride};
-      case Kind::kIndexed:
-        return {pattern.offset_ + node.displacements[static_cast<std::size_t>(node.blocks() / 2)] + node.child->lower,
-                span / node.blocks()};
-      case Kind::kSequence:
-        return {pattern.offset_ + node.parts[node.parts.size() / 2].lower(),
-                span / static_cast<Bytes>(node.parts.size())};
+      case Kind::kIndexed: {
+        const std::int64_t copies = node.before.empty() ? node.blocks() : node.before.back();
+        const auto block = node.before.empty() ? copies / 2 : index_of(node.before, copies / 2);
+        const std::int64_t copy = node.before.empty() ? 0 : copies / 2 - node.before[static_cast<std::size_t>(block)];
+        return copy_at(copies, pattern.upper() - pattern.lower(),
+                       node.displacements[static_cast<std::size_t>(block)] + copy * node.stride);
+      }
+      case Kind::kSequence: {
+        const auto index = static_cast<std::size_t>(index_of(node.before, node.size / 2));
+        const Pattern part = node.parts[index].shifted(pattern.offset_);
+        if (2 * part.size() > node.size && part.node_->kind != Kind::kRun) return middle(part);
+        const Offset offset = index > 0 || part.node_->kind != Kind::kRun ? part.lower() : part.upper();
+        return {offset, (pattern.upper() - pattern.lower()) / static_cast<Bytes>(node.parts.size())};
+      }
       case Kind::kRun: break;
     }
     return {pattern.lower(), 0};
+  }
+
+ private:
+  static std::int64_t index_of(const std::vector<std::int64_t>& before, std::int64_t position) {
+    return std::upper_bound(before.begin(), before.end(), position) - before.begin() - 1;
   }
 };
 
@@ -230,9 +246,9 @@ std::optional<Offset> Cutter::middle_of(Extent window, const Items& items) {
   PatternTop::Middle coarsest{0, 0};
   for (const Item& item : items) {
     const auto middle = PatternTop::middle(item.pattern);
-    if (middle.unit > coarsest.unit) coarsest = middle;
+    if (middle.unit > coarsest.unit && middle.offset > window.offset && middle.offset < window.end()) coarsest = middle;
   }
-  if (coarsest.offset <= window.offset || coarsest.offset >= window.end()) return std::nullopt;
+  if (coarsest.unit == 0) return std::nullopt;
   return coarsest.offset;
 }
 
