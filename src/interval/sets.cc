@@ -10,6 +10,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/guarded.h"
 #include "group/levels.h"
 #include "group/parcels.h"
 #include "pattern/overlay.h"
@@ -81,15 +82,32 @@ Summary sum(std::span<const Summary> all) {
   return total;
 }
 
-Result<Summary> agree_on_summary(Group& group, const Summary& mine) {
+// One value of all ranks', by way of their nodes.
+template <typename T, typename Reduce>
+Result<T> reduced(Group& group, const T& mine, Reduce reduce) {
   if (group.node_count() == 1) {
-    ASSIGN_OR_RETURN(const std::vector<Summary> all, allgather(group, mine));
-    return sum(all);
+    ASSIGN_OR_RETURN(const std::vector<T> all, allgather(group, mine));
+    return reduce(all);
   }
   ASSIGN_OR_RETURN(Levels* const levels, group.levels());
-  ASSIGN_OR_RETURN(const std::vector<Summary> here, allgather(levels->node(), mine));
-  ASSIGN_OR_RETURN(const std::vector<Summary> nodes, allgather(*levels, sum(here)));
-  return sum(nodes);
+  ASSIGN_OR_RETURN(const std::vector<T> here, allgather(levels->node(), mine));
+  ASSIGN_OR_RETURN(const std::vector<T> nodes, allgather(*levels, reduce(here)));
+  return reduce(nodes);
+}
+
+Result<Summary> agree_on_summary(Group& group, const Summary& mine) {
+  return reduced(group, mine, [](const std::vector<Summary>& all) { return sum(all); });
+}
+
+Status agree_on_success(Group& group, const Status& mine) {
+  const auto first_failure = [](const std::vector<Code>& all) {
+    const auto failed = std::find_if(all.begin(), all.end(), [](Code code) { return code != Code::kOk; });
+    return failed == all.end() ? Code::kOk : *failed;
+  };
+  ASSIGN_OR_RETURN(const Code worst, reduced(group, mine ? Code::kOk : mine.error().code, first_failure));
+  RETURN_IF_ERROR(mine);
+  if (worst != Code::kOk) return fail(worst, "another rank could not find its interval sets");
+  return {};
 }
 
 // The range that describes the file, and who manages what of it. The same on all ranks.
@@ -222,28 +240,42 @@ std::vector<Extent> IntervalSets::folded(Extent range) const {
   return parts;
 }
 
+// A rank that fails takes part in all that follows, with nothing.
 Result<IntervalSets> cut_intervals(Group& group, const TiledView& view, const IntervalOptions& options) {
-  const Tiles tiles = tiles_of(view);
+  Status status;
+  const auto attempt = [&](auto body) {
+    auto done = guarded(body);
+    if (!done && status) status = fail(done.error());
+    return done ? *std::move(done) : typename decltype(done)::value_type();
+  };
   Summary mine;
-  if (!tiles.tile.empty())
-    mine = {true, tiles.start, tiles.start, tiles.extent, tiles.extent, std::ssize(tiles.tile.encode())};
+  const Tiles tiles = attempt([&]() -> Result<Tiles> {
+    Tiles made = tiles_of(view);
+    if (!made.tile.empty())
+      mine = {true, made.start, made.start, made.extent, made.extent, std::ssize(made.tile.encode())};
+    return made;
+  });
   ASSIGN_OR_RETURN(const Summary all, agree_on_summary(group, mine));
-  if (!all.any) return IntervalSets();
   const Division division(all, group.size(), options);
-  Pattern own = division.own(tiles);
-
-  std::vector<Parcel> views;
-  for (int manager = 0; manager < division.managers; ++manager)
-    if (const Pattern part = own.clip(division.domain(manager)); !part.empty())
-      views.push_back({division.rank_of(manager), part.encode()});
-  ASSIGN_OR_RETURN(const std::vector<Parcel> managed, exchange_parcels(group, std::move(views)));
-  auto answers = classify(managed, options.budget);
-  ASSIGN_OR_RETURN(const std::vector<Parcel> answered,
-                   exchange_parcels(group, answers ? *std::move(answers) : std::vector<Parcel>()));
-  if (!answers) return fail(answers.error());
-  std::vector<SharedIntervals> shared;
-  for (const Parcel& answer : answered) RETURN_IF_ERROR(read(answer, shared));
-  return IntervalSets(std::move(own), division.repeats_from, division.period, std::move(shared));
+  Pattern own;
+  const auto views = attempt([&]() -> Result<std::vector<Parcel>> {
+    own = division.own(tiles);
+    std::vector<Parcel> parts;
+    for (int manager = 0; manager < division.managers; ++manager)
+      if (const Pattern part = own.clip(division.domain(manager)); !part.empty())
+        parts.push_back({division.rank_of(manager), part.encode()});
+    return parts;
+  });
+  ASSIGN_OR_RETURN(const std::vector<Parcel> managed, exchange_parcels(group, views));
+  const auto answers = attempt([&] { return classify(managed, options.budget); });
+  ASSIGN_OR_RETURN(const std::vector<Parcel> answered, exchange_parcels(group, answers));
+  const auto shared = attempt([&]() -> Result<std::vector<SharedIntervals>> {
+    std::vector<SharedIntervals> parts;
+    for (const Parcel& answer : answered) RETURN_IF_ERROR(read(answer, parts));
+    return parts;
+  });
+  RETURN_IF_ERROR(agree_on_success(group, status));
+  return IntervalSets(std::move(own), division.repeats_from, division.period, shared);
 }
 
 }  // namespace stridio

@@ -68,7 +68,7 @@ struct IntervalOptions {
   Bytes budget = Bytes{16} << 20;   // of a manager's results, where views are irregular
 };
 
-// Collective; options are the same on all ranks. A rank whose view is `invalid` takes part as one without view.
+// Collective; options are the same on all ranks. Fails on all ranks or none.
 Result<IntervalSets> cut_intervals(Group& group, const TiledView& view, const IntervalOptions& options = {});
 
 }  // namespace stridio

@@ -143,6 +143,28 @@ TEST_P(StorageSuite, OverlappingSharedLocksOfAHandleEndSeparately) {
   EXPECT_TRUE(arrives(std::move(visitor)));
 }
 
+TEST_P(StorageSuite, TryingALockDoesNotWait) {
+  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  const auto other = open();
+  auto held = lock(*storage_, {10, 10}, kExclusive);
+  for (Storage* visited : {storage_.get(), other.get()}) {
+    const auto refused = visited->try_lock({19, 5}, kShared);
+    ASSERT_TRUE(succeeded(refused));
+    EXPECT_EQ(*refused, nullptr);
+    const auto beside = visited->try_lock({20, 5}, kExclusive);
+    ASSERT_TRUE(succeeded(beside));
+    EXPECT_NE(*beside, nullptr);
+  }
+  held.reset();
+  auto taken = other->try_lock({19, 5}, kExclusive);
+  ASSERT_TRUE(succeeded(taken));
+  ASSERT_NE(*taken, nullptr);
+  auto visitor = visit(*storage_, {19, 1}, kShared);
+  EXPECT_TRUE(waits(visitor));
+  taken->reset();
+  EXPECT_TRUE(arrives(std::move(visitor)));
+}
+
 TEST_P(StorageSuite, BadRangesAreNotLocked) {
   if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
   expect_error(storage_->lock({-1, 5}, kShared), {Code::kArgument}, *storage_);
