@@ -1,6 +1,6 @@
 // One agreement, and one exchange there and back:
-//  1. All ranks agree on the range that describes the whole file: as far as the last view's first tile, then one period, the
-//     least common multiple of the extents. (Where that is too long, some tiles, and all that follows counts as shared by
+//  1. All ranks agree on the range that describes the whole file: until all views repeat, and then one period, the least
+//     common multiple of the extents. (Where that is too long, some tiles, and all that follows counts as shared by
 //     all.) And on the managers: so many that each has its share of the views' structure, with equal parts of the range as
 //     domains.
 //  2. Each rank sends each manager its view cut to the manager's domain, encoded: structure, not lists.
@@ -19,7 +19,7 @@ namespace stridio {
 namespace {
 
 constexpr Offset kFarthest = Offset{1} << 61;
-constexpr Bytes kStructureOfAManager = 16 << 10;
+constexpr Bytes kStructureOfAManager = 4 << 10;  // encoded: of a hundred regular views
 constexpr int kMostTilesAPeriod = 64;   // of the longest extent; what repeats later counts as what never does
 constexpr int kTilesWithoutPeriod = 4;
 
@@ -55,7 +55,8 @@ Tiles tiles_of(const TiledView& view) {
 // What the ranks agree on; of several ranks together as of one.
 struct Summary {
   bool any = false;              // has a view
-  Offset first_start = 0, last_start = 0;
+  Offset first_start = 0;
+  Offset repeats_from = 0;       // where what follows could follow a tile before the first
   Bytes period = 1;              // 0: none within reach
   Bytes longest_extent = 1;
   Bytes structure = 0;           // encoded
@@ -64,7 +65,7 @@ struct Summary {
     structure += other.structure;
     if (!other.any) return;
     first_start = any ? std::min(first_start, other.first_start) : other.first_start;
-    last_start = std::max(last_start, other.last_start);
+    repeats_from = std::max(repeats_from, other.repeats_from);
     longest_extent = std::max(longest_extent, other.longest_extent);
     any = true;
     if (period == 0 || other.period == 0) {
@@ -121,7 +122,7 @@ struct Division {
 
   Division(const Summary& all, int group_size, const IntervalOptions& options) : ranks(group_size) {
     begin = all.first_start;
-    repeats_from = all.last_start;
+    repeats_from = all.repeats_from;
     period = all.period;
     const bool too_far = all.period == 0 || all.period / kMostTilesAPeriod > all.longest_extent ||
                          repeats_from > kFarthest - all.period;
@@ -252,7 +253,8 @@ Result<IntervalSets> cut_intervals(Group& group, const TiledView& view, const In
   const Tiles tiles = attempt([&]() -> Result<Tiles> {
     Tiles made = tiles_of(view);
     if (!made.tile.empty())
-      mine = {true, made.start, made.start, made.extent, made.extent, std::ssize(made.tile.encode())};
+      mine = {true, made.start, std::max<Offset>(0, made.start + made.tile.upper() - made.extent), made.extent,
+              made.extent, std::ssize(made.tile.encode())};
     return made;
   });
   ASSIGN_OR_RETURN(const Summary all, agree_on_summary(group, mine));
