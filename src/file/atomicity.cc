@@ -58,13 +58,13 @@ Result<std::unique_ptr<Atomicity>> Atomicity::start(Group& group, Storage& stora
 
 // Of all ranks by the first. Where locks cannot be had there is nobody to be told apart from.
 Status Atomicity::join_openers(bool readable) {
-  auto first = storage_.try_lock({kFirstOpener, 1}, LockMode::kExclusive);
-  if (first && *first) {
+  auto first = storage_.lock({kFirstOpener, 1}, LockMode::kExclusiveNow);
+  if (first) {
     presence_ = *std::move(first);
     may_be_alone_ = true;
     return {};
   }
-  if (!first && has_no_locks(first.error())) return {};
+  if (has_no_locks(first.error())) return {};
   if (!readable) return {};  // who may not read cannot hold a shared lock
   auto crossing = storage_.lock(kCrossing, LockMode::kShared);  // waits for accesses under way
   if (crossing) presence_ = *std::move(crossing);
@@ -84,8 +84,8 @@ Status Atomicity::cut(Group& group, const View& view) {
 Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, LockMode mode, bool whole_range) {
   if (may_be_alone_ && !whole_range) {
     const Offset place = static_cast<Offset>(std::uint64_t{place_} * kAccesses + accesses_++ % kAccesses);
-    auto crossing = storage_.try_lock({kCrossing.offset + place, 1}, LockMode::kExclusive);
-    if (crossing && *crossing) return crossing;
+    auto crossing = storage_.lock({kCrossing.offset + place, 1}, LockMode::kExclusiveNow);
+    if (crossing) return crossing;
   }
   const Extent bytes = intersect(range, {0, kSideRange});
   auto lock = storage_.lock(bytes.empty() ? Extent{kSideRange - 1, 1} : bytes, mode);

@@ -65,10 +65,9 @@ Status FileImpl::close() {
   Status mine;
   {
     const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
-    const Status intact = agree(*parts_.group, shared_pointer_->intact());  // and nobody uses the pointer any more
-    mine = shared_pointer_->reset(0);
-    shared_pointer_.reset();
-    atomicity_.reset();
+    const Status intact = agree(*parts_.group, shared_.pointer->intact());  // and nobody uses the pointer any more
+    mine = shared_.pointer->reset(0);
+    shared_ = {};
     parts_.storage.reset();
     mine = agree(*parts_.group, intact ? mine : intact);
     if (mine && parts_.mode.delete_on_close) {
@@ -80,6 +79,7 @@ Status FileImpl::close() {
   if (contradicted && parts_.group->rank() == 0) forget_profile(parts_.path);
   if (!parts_.report_directory.empty()) {
     parts_.report->note_profile(describe(parts_.profile));
+    parts_.report->note_view(view_.displacement, view_.filetype_extent, view_.filetype.encode());
     const Status written = parts_.report->write(parts_.report_directory, parts_.path,
                                                 parts_.group->rank(), parts_.group->size());
     if (!written) warn(written.error().text());
@@ -95,16 +95,16 @@ Status FileImpl::set_view(const View& view, const HintList& hints, std::optional
     if (const Status checked = view.check(parts_.mode); !checked) invalid = checked.error();
   }
   if (!invalid) {
-    if (const Status intact = shared_pointer_->intact(); !intact) invalid = intact.error();
+    if (const Status intact = shared_.pointer->intact(); !intact) invalid = intact.error();
   }
   RETURN_IF_ERROR(agreed_view(view, hints, std::move(invalid)));
   view_ = view;
-  if (atomic_) RETURN_IF_ERROR(atomicity_->cut(*parts_.group, view_));
+  if (atomic_) RETURN_IF_ERROR(shared_.atomicity->cut(*parts_.group, view_));
   {
     const std::scoped_lock lock(pointer_mutex_);
     pointer_ = 0;
   }
-  return agree(*parts_.group, shared_pointer_->reset(0));
+  return agree(*parts_.group, shared_.pointer->reset(0));
 }
 
 // Views may differ; etype sizes and the hints that must agree may not.
@@ -150,7 +150,7 @@ Status FileImpl::set_hints(const HintList& hints) {
 // ---- Pointers
 
 Status FileImpl::begin() {
-  ASSIGN_OR_RETURN(shared_pointer_, share_pointer(*parts_.group, parts_.path));
+  ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, parts_.path));
   Bytes start = 0;
   Status mine;
   if (parts_.mode.append) {
@@ -159,7 +159,7 @@ Status FileImpl::begin() {
     if (!end) mine = fail(end.error());
   }
   pointer_ = start;
-  if (mine) mine = shared_pointer_->reset(start);
+  if (mine) mine = shared_.pointer->reset(start);
   return agree(*parts_.group, mine);
 }
 
@@ -212,13 +212,13 @@ Status FileImpl::seek_shared(Offset offset, Whence whence) {
 }
 
 Status FileImpl::move_shared_pointer(Offset offset, Whence whence) {
-  ASSIGN_OR_RETURN(const Bytes current, shared_pointer_->load());
+  ASSIGN_OR_RETURN(const Bytes current, shared_.pointer->load());
   ASSIGN_OR_RETURN(const Offset target, seek_target(offset, whence, current));
-  return shared_pointer_->store(target * view_.etype_size);
+  return shared_.pointer->store(target * view_.etype_size);
 }
 
 Result<Offset> FileImpl::position_shared() {
-  ASSIGN_OR_RETURN(const Bytes position, shared_pointer_->load());
+  ASSIGN_OR_RETURN(const Bytes position, shared_.pointer->load());
   return position / view_.etype_size;
 }
 
@@ -237,10 +237,10 @@ Status FileImpl::set_atomicity(bool atomic) {
   for (const int each : all)
     if (each != all.front())
       return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
-  if (atomic && !atomicity_) {
-    ASSIGN_OR_RETURN(atomicity_, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
+  if (atomic && !shared_.atomicity) {
+    ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
   }
-  if (atomic) RETURN_IF_ERROR(atomicity_->cut(*parts_.group, view_));
+  if (atomic) RETURN_IF_ERROR(shared_.atomicity->cut(*parts_.group, view_));
   atomic_ = atomic;
   return {};
 }
@@ -281,7 +281,7 @@ Result<Bytes> FileImpl::take_position(const Access& access, Bytes length) {
       pointer_ += length;
       return position;
     }
-    case Pointer::kShared: return shared_pointer_->fetch_add(length, reach(view_));
+    case Pointer::kShared: return shared_.pointer->fetch_add(length, reach(view_));
   }
   return fail(Code::kOther, "no such file pointer");
 }
@@ -290,7 +290,7 @@ Result<Bytes> FileImpl::take_position(const Access& access, Bytes length) {
 // independent calls done, and moved once all have read it.
 Result<Bytes> FileImpl::take_ordered(Bytes length) {
   ASSIGN_OR_RETURN(const std::vector<Bytes> lengths, allgather(*parts_.group, length));
-  const auto start = shared_pointer_->load();
+  const auto start = shared_.pointer->load();
   RETURN_IF_ERROR(agree(*parts_.group, start ? Status() : fail(start.error())));
   __int128 end = *start;
   Bytes mine = 0;
@@ -300,7 +300,7 @@ Result<Bytes> FileImpl::take_ordered(Bytes length) {
   }
   if (end > reach(view_))
     return fail(Code::kArgument, "the shared file pointer would move beyond the largest offset that a file can have");
-  if (parts_.group->rank() == 0) RETURN_IF_ERROR(shared_pointer_->store(static_cast<Bytes>(end)));
+  if (parts_.group->rank() == 0) RETURN_IF_ERROR(shared_.pointer->store(static_cast<Bytes>(end)));
   return mine;
 }
 
@@ -330,7 +330,8 @@ Result<Bytes> FileImpl::transfer(const Access& access) {
 // Where all writers lock their ranges, since holes may be written back, atomic accesses do so too.
 Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent range) {
   const bool whole_range = parts_.hints.ds_write == Switch::kEnable;
-  return atomicity_->hold(range, direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive, whole_range);
+  const LockMode mode = direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive;
+  return shared_.atomicity->hold(range, mode, whole_range);
 }
 
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file,

@@ -6,10 +6,9 @@
 #include <mutex>
 
 #include "collective/collective.h"
-#include "file/atomicity.h"
 #include "file/file.h"
 #include "file/report.h"
-#include "file/shared_pointer.h"
+#include "file/shared_state.h"
 
 namespace stridio {
 
@@ -80,11 +79,10 @@ class FileImpl final : public File {
   void explain(const char* call, const std::string& why) const;
 
   FileParts parts_;
-  std::unique_ptr<SharedPointer> shared_pointer_;
+  SharedState shared_;
   View view_;
   bool own_holes_ = false;  // nobody of the group or outside writes the holes of this rank's requests
   bool atomic_ = false;
-  std::unique_ptr<Atomicity> atomicity_;  // from the first atomic mode on
   std::mutex correction_mutex_;
   std::array<Correction, 2> corrections_;  // by direction
   PatternCache patterns_;  // of the last collective access across nodes

@@ -17,7 +17,7 @@
 #include "group/segment.h"
 #include "group/shared_group.h"
 #include "group/threads.h"
-#include "interval/history.h"
+#include "support/history.h"
 #include "storage/memory.h"
 #include "support/random_pattern.h"
 

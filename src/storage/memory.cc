@@ -118,8 +118,6 @@ namespace {
 
 class MemoryLock final : public RangeLock {
  public:
-  MemoryLock(std::shared_ptr<MemoryFile> file, Extent range, LockMode mode)
-      : MemoryLock(file, file->locks.acquire(range, mode)) {}
   MemoryLock(std::shared_ptr<MemoryFile> file, RangeTable::Ticket ticket) : file_(std::move(file)), ticket_(ticket) {}
   ~MemoryLock() override { file_->locks.release(ticket_); }
 
@@ -170,14 +168,9 @@ class MemoryStorage final : public Storage {
     if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
       return refuse(Code::kArgument, "locking a range that is not within 0 .. 2^63 - 1");
     if (range.empty()) return std::make_unique<RangeLock>();
-    return std::make_unique<MemoryLock>(file_, range, mode);
-  }
-  Result<std::unique_ptr<RangeLock>> try_lock(Extent range, LockMode mode) override {
-    if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
-      return refuse(Code::kArgument, "locking a range that is not within 0 .. 2^63 - 1");
-    if (range.empty()) return std::make_unique<RangeLock>();
-    const auto ticket = file_->locks.try_acquire(range, mode);
-    if (!ticket) return nullptr;
+    const auto ticket =
+        mode == LockMode::kExclusiveNow ? file_->locks.try_acquire(range) : file_->locks.acquire(range, mode);
+    if (!ticket) return refuse(Code::kFileInUse, "locking a range where somebody else holds a lock");
     return std::make_unique<MemoryLock>(file_, *ticket);
   }
 

@@ -129,7 +129,6 @@ class PosixStorage final : public Storage {
   Status reserve(Bytes size) override;
   Status sync() override;
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
-  Result<std::unique_ptr<RangeLock>> try_lock(Extent range, LockMode mode) override;
 
   Caps caps() const override {
     return {.locks = locks_.load(std::memory_order_relaxed), .maps = maps_.load(std::memory_order_relaxed), .alignment = alignment_};
@@ -149,7 +148,6 @@ class PosixStorage final : public Storage {
   ssize_t call_once(Direction direction, Offset offset, const Pieces& pieces);
   Status extend_by_a_byte(Bytes size);
   Status check_writable(const char* what) const;
-  Result<std::unique_ptr<RangeLock>> take(int command, RangeTable::Ticket ticket);
 
   tl::unexpected<Error> fail_here(Code code, std::string what, int sys_errno = 0) const {
     return fail({.code = code, .what = std::move(what), .sys_errno = sys_errno, .path = path_});
@@ -303,31 +301,21 @@ Status PosixStorage::sync() {
 }
 
 Result<std::unique_ptr<RangeLock>> PosixStorage::lock(Extent range, LockMode mode) {
+  const std::string what = describe("locking", range);
   if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
-    return fail_here(Code::kArgument, describe("locking", range));
+    return fail_here(Code::kArgument, what);
   if (range.empty()) return std::make_unique<RangeLock>();
-  return take(F_OFD_SETLKW, held_.acquire(range, mode));
-}
-
-Result<std::unique_ptr<RangeLock>> PosixStorage::try_lock(Extent range, LockMode mode) {
-  if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
-    return fail_here(Code::kArgument, describe("locking", range));
-  if (range.empty()) return std::make_unique<RangeLock>();
-  const auto ticket = held_.try_acquire(range, mode);
-  if (!ticket) return nullptr;
-  return take(F_OFD_SETLK, *ticket);
-}
-
-// The kernel's lock for what this Storage's threads leave to the ticket; null where F_OFD_SETLK would wait.
-Result<std::unique_ptr<RangeLock>> PosixStorage::take(int command, RangeTable::Ticket ticket) {
-  const bool shared = ticket->mode == LockMode::kShared;
-  struct flock wanted = flock_of(ticket->range, shared ? F_RDLCK : F_WRLCK);
-  if (uninterrupted([&] { return calls_.lock(fd_, command, &wanted); }) == 0)
+  const bool shared = mode == LockMode::kShared, now = mode == LockMode::kExclusiveNow;
+  const auto in_use = [&] { return fail_here(Code::kFileInUse, what + ": somebody else holds a lock there"); };
+  const auto held = now ? held_.try_acquire(range) : held_.acquire(range, mode);
+  if (!held) return in_use();
+  const RangeTable::Ticket ticket = *held;
+  struct flock wanted = flock_of(range, shared ? F_RDLCK : F_WRLCK);
+  if (uninterrupted([&] { return calls_.lock(fd_, now ? F_OFD_SETLK : F_OFD_SETLKW, &wanted); }) == 0)
     return std::make_unique<PosixLock>(*this, ticket);
   const int why = errno;
-  const std::string what = describe("locking", ticket->range);
   unlock(ticket);
-  if (command == F_OFD_SETLK && (why == EAGAIN || why == EACCES)) return nullptr;
+  if (now && (why == EAGAIN || why == EACCES)) return in_use();
   if (why == EBADF)
     return fail_here(Code::kAccess,
                      what + (shared ? ": a shared lock needs a file opened for reading"

@@ -30,7 +30,8 @@ struct Transferred {
   std::int64_t requests = 0;  // operations of the system that it took: calls, messages
 };
 
-enum class LockMode { kShared, kExclusive };
+// kExclusiveNow is kExclusive, but fails with kFileInUse where it would have to wait.
+enum class LockMode { kShared, kExclusive, kExclusiveNow };
 
 // Every byte that a file can have, as a range to lock.
 inline constexpr Extent kWholeFile{0, std::numeric_limits<Offset>::max()};
@@ -76,10 +77,6 @@ class Storage {
   // excludes every other holder of a common byte, shared only the exclusive ones: of this handle
   // (another thread), of others, and of other processes. An empty range locks nothing.
   virtual Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) = 0;
-  // Like lock(), but null where it would wait; kUnsupportedOperation also where only that cannot be told.
-  virtual Result<std::unique_ptr<RangeLock>> try_lock(Extent, LockMode) {
-    return fail(Code::kUnsupportedOperation, "locks cannot be tried here");
-  }
 
   virtual Caps caps() const = 0;
   virtual const std::string& path() const = 0;

@@ -118,6 +118,24 @@ TEST_P(StorageSuite, DisjointLocksDoNotWait) {
   }
 }
 
+TEST_P(StorageSuite, ALockOfNowDoesNotWait) {
+  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  const auto other = open();
+  for (Storage* visited : {storage_.get(), other.get()}) {
+    for (LockMode mode : {kShared, kExclusive}) {
+      auto held = lock(*storage_, {10, 10}, mode);
+      expect_error(visited->lock({19, 5}, LockMode::kExclusiveNow), {Code::kFileInUse}, *visited);
+      EXPECT_TRUE(succeeded(visited->lock({20, 5}, LockMode::kExclusiveNow)));
+      held.reset();
+      auto now = lock(*visited, {19, 5}, LockMode::kExclusiveNow);
+      auto visitor = visit(*storage_, {10, 10}, kShared);
+      EXPECT_TRUE(waits(visitor));
+      now.reset();
+      EXPECT_TRUE(arrives(std::move(visitor)));
+    }
+  }
+}
+
 TEST_P(StorageSuite, TheWholeFileIsARange) {
   if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
   const auto other = open();
@@ -140,28 +158,6 @@ TEST_P(StorageSuite, OverlappingSharedLocksOfAHandleEndSeparately) {
   auto visitor = visit(*other, {12, 1}, kExclusive);
   EXPECT_TRUE(waits(visitor));
   middle.reset();
-  EXPECT_TRUE(arrives(std::move(visitor)));
-}
-
-TEST_P(StorageSuite, TryingALockDoesNotWait) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
-  const auto other = open();
-  auto held = lock(*storage_, {10, 10}, kExclusive);
-  for (Storage* visited : {storage_.get(), other.get()}) {
-    const auto refused = visited->try_lock({19, 5}, kShared);
-    ASSERT_TRUE(succeeded(refused));
-    EXPECT_EQ(*refused, nullptr);
-    const auto beside = visited->try_lock({20, 5}, kExclusive);
-    ASSERT_TRUE(succeeded(beside));
-    EXPECT_NE(*beside, nullptr);
-  }
-  held.reset();
-  auto taken = other->try_lock({19, 5}, kExclusive);
-  ASSERT_TRUE(succeeded(taken));
-  ASSERT_NE(*taken, nullptr);
-  auto visitor = visit(*storage_, {19, 1}, kShared);
-  EXPECT_TRUE(waits(visitor));
-  taken->reset();
   EXPECT_TRUE(arrives(std::move(visitor)));
 }
 

@@ -43,9 +43,6 @@ class DelayedStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return delayed(storage_->lock(range, mode));
   }
-  Result<std::unique_ptr<RangeLock>> try_lock(Extent range, LockMode mode) override {
-    return delayed(storage_->try_lock(range, mode));
-  }
   Caps caps() const override {
     Caps caps = storage_->caps();
     caps.maps = false;

@@ -66,10 +66,6 @@ class FaultyStorage final : public Storage {
     RETURN_IF_ERROR(pass(kFaultLock));
     return storage_->lock(range, mode);
   }
-  Result<std::unique_ptr<RangeLock>> try_lock(Extent range, LockMode mode) override {
-    RETURN_IF_ERROR(pass(kFaultLock));
-    return storage_->try_lock(range, mode);
-  }
   Caps caps() const override { return storage_->caps(); }
   const std::string& path() const override { return storage_->path(); }
 

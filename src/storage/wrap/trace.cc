@@ -64,9 +64,6 @@ class TracedStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return single(counters_->lock, [&] { return storage_->lock(range, mode); });
   }
-  Result<std::unique_ptr<RangeLock>> try_lock(Extent range, LockMode mode) override {
-    return single(counters_->lock, [&] { return storage_->try_lock(range, mode); });
-  }
   Caps caps() const override { return storage_->caps(); }
   const std::string& path() const override { return storage_->path(); }
 

@@ -1,4 +1,4 @@
-#include "file/shared_pointer.h"
+#include "file/shared_state.h"
 
 #include <fmt/format.h>
 
@@ -131,13 +131,14 @@ class PointerInFile final : public SharedPointer {
 
 }  // namespace
 
-Result<std::unique_ptr<SharedPointer>> share_pointer(Group& group, const std::string& path) {
+Result<SharedState> share_state(Group& group, const std::string& path) {
   const SharedMemory memory = group.persistent();
   const bool first = group.rank() == 0;
   if (memory.length >= static_cast<Bytes>(sizeof(Bytes)))
-    return std::make_unique<PointerInMemory>(*reinterpret_cast<Bytes*>(memory.data), first);
+    return SharedState{std::make_unique<PointerInMemory>(*reinterpret_cast<Bytes*>(memory.data), first), nullptr};
   ASSIGN_OR_RETURN(const std::vector<std::uint64_t> marks, allgather(group, new_mark()));
-  return std::make_unique<PointerInFile>(fmt::format("{}.stridio-pointer-{:x}", path, marks.front()), first);
+  const std::string beside = fmt::format("{}.stridio-pointer-{:x}", path, marks.front());
+  return SharedState{std::make_unique<PointerInFile>(beside, first), nullptr};
 }
 
 }  // namespace stridio

@@ -1,9 +1,11 @@
-// The shared file pointer. It never needs another rank to be inside MPI: on one node it lives in memory that all ranks
-// map; across nodes it is a small file beside the data, under a storage lock.
+// What the ranks of an open file share beyond its bytes: the shared file pointer and the locks of atomic mode. Neither ever
+// needs another rank to be inside MPI: on one node they live in memory that all ranks map; across nodes the pointer is a
+// small file beside the data, under a storage lock, and the locks are the storage's own.
 #pragma once
 
 #include <memory>
 
+#include "file/atomicity.h"
 #include "group/group.h"
 
 namespace stridio {
@@ -22,9 +24,14 @@ class SharedPointer {
   virtual Status reset(Bytes value) = 0;
 };
 
+struct SharedState {
+  std::unique_ptr<SharedPointer> pointer;
+  std::unique_ptr<Atomicity> atomicity;  // from the first atomic mode on
+};
+
 // Collective. `path`: of the data; the file beside it, `path`.stridio-pointer-ID, exists from the pointer's first use to
 // its next reset. ID is of this open alone, so that neither another open of the same file nor what a killed program left
 // can be taken for it.
-Result<std::unique_ptr<SharedPointer>> share_pointer(Group& group, const std::string& path);
+Result<SharedState> share_state(Group& group, const std::string& path);
 
 }  // namespace stridio

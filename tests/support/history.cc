@@ -2,7 +2,7 @@
 // seen comes before the writer seen or after the reader; where one of these is impossible, the other is known too. When
 // nothing more follows, an open choice is made and what follows from it worked out; a circle is a contradiction. (A choice
 // goes by who began first, and is never taken back.)
-#include "interval/history.h"
+#include "support/history.h"
 
 #include <algorithm>
 #include <map>
