@@ -1,6 +1,6 @@
 // The views come from a JSON file of one's own,
 //   {"end": BYTES,                                         how far to look; may be left out
-//    "views": [{"displacement": BYTES, "extent": BYTES,    0, and the tile's end, where left out
+//    "views": [{"displacement": BYTES, "extent": BYTES,    0, and the larger of the end and the tile's, where left out
 //               "regions": [[OFFSET, LENGTH], ...]         the tile: pieces,
 //               "vector": [COUNT, LENGTH, STRIDE]          or so many, STRIDE bytes apart,
 //               "subarray": {"sizes": [...], "subsizes": [...], "starts": [...], "element": BYTES}}, ...]}   or a box
@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/text.h"
 #include "group/threads.h"
 #include "interval/sets.h"
 
@@ -55,10 +56,10 @@ std::vector<std::byte> bytes_of_hex(const std::string& hex) {
   return bytes;
 }
 
-TiledView read_view(const Json& json) {
+TiledView read_view(const Json& json, Offset end) {
   TiledView view;
   view.displacement = json.value("displacement", Offset{0});
-  Bytes natural = 0;
+  Bytes natural = end;
   if (json.contains("pattern")) {
     auto decoded = Pattern::decode(bytes_of_hex(json.at("pattern").get<std::string>()));
     if (!decoded) refuse(decoded.error().what);
@@ -68,8 +69,9 @@ TiledView read_view(const Json& json) {
     view.tile = Pattern::strided(count, stride, Pattern::run(0, length));
   } else if (json.contains("subarray")) {
     view.tile = box(json.at("subarray"));
-    natural = json.at("subarray").value("element", Bytes{1});
-    for (const Bytes size : json.at("subarray").at("sizes").get<std::vector<Bytes>>()) natural *= size;
+    Bytes whole = json.at("subarray").value("element", Bytes{1});
+    for (const Bytes size : json.at("subarray").at("sizes").get<std::vector<Bytes>>()) whole *= size;
+    natural = std::max(natural, whole);
   } else {
     std::vector<Extent> regions;
     for (const auto& [offset, length] : json.value("regions", std::vector<std::pair<Offset, Bytes>>()))
@@ -100,7 +102,7 @@ Views read_views(const ShowOptions& options) {
     const std::size_t rank = view.value("rank", all.by_rank.size());
     if (rank >= kMostRanks) refuse(fmt::format("there are views of more than {} ranks", kMostRanks));
     if (rank >= all.by_rank.size()) all.by_rank.resize(rank + 1);
-    all.by_rank[rank] = read_view(view);
+    all.by_rank[rank] = read_view(view, all.end);
   }
   if (all.by_rank.empty()) refuse("it holds no views");
   if (options.end > 0) all.end = options.end;
@@ -168,10 +170,10 @@ void print_table(const std::vector<Class>& classes, Offset end, Bytes period) {
     RunReader runs{Cursor(classes[i].bytes)};
     while (const auto run = runs.next()) intervals[run->offset] = {run->end(), i};
   }
-  fmt::print("{} intervals in {} bytes", count, end);
+  fmt::print("{} in {}", counted(count, "interval"), counted(end, "byte"));
   if (period > 0) fmt::print(", of which the last {} repeat", period);
   for (const auto& [sharers, sum] : bytes)
-    fmt::print("; {} bytes {}", sum, sharers == 1 ? std::string("private") : fmt::format("shared by {}", sharers));
+    fmt::print("; {} {}", counted(sum, "byte"), sharers == 1 ? std::string("private") : fmt::format("shared by {}", sharers));
   fmt::print("\n");
   if (count > kMostLines) return;
   for (const auto& [begin, interval] : intervals)

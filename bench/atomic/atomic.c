@@ -31,11 +31,11 @@ static struct tile tile_of(int rank, int ranks, int width, int height, int ghost
   int grid[2] = {0, 0};
   const int length[2] = {height, width};
   MPI_Dims_create(ranks, 2, grid);
-  const int at[2] = {rank / grid[1], rank % grid[1]};
+  const int at[2] = {rank / grid[0], rank % grid[0]}; /* wider than high */
   for (int d = 0; d < 2; ++d) {
     const int low = at[d] * length[d] - (at[d] > 0 ? ghost : 0);
-    const int high = (at[d] + 1) * length[d] + (at[d] + 1 < grid[d] ? ghost : 0);
-    tile.size[d] = grid[d] * length[d];
+    const int high = (at[d] + 1) * length[d] + (at[d] + 1 < grid[1 - d] ? ghost : 0);
+    tile.size[d] = grid[1 - d] * length[d];
     tile.start[d] = low;
     tile.count[d] = high - low;
   }

@@ -29,10 +29,9 @@ class ShowView(CommandTest):
         self.assertEqual(len(titles), 6 * 2 + 2 * 3)
 
     def test_vectors_and_boxes_repeat(self):
-        box = {"sizes": [4, 8], "subsizes": [4, 2], "starts": [0, 7], "element": 2}  # bytes 14 and 15 of 16, 4 times
-        box["subsizes"][1] = 1
+        box = {"sizes": [4, 8], "subsizes": [4, 1], "starts": [0, 7], "element": 2}  # the last 2 bytes of 16
         text = self.show({"views": [{"vector": [1, 15, 16], "extent": 16}, {"subarray": box}]})
-        self.assertIn("of which the last 64 repeat; 60 bytes private; 4 bytes shared by 2\n", text)
+        self.assertIn("3 intervals in 16 bytes, of which the last 16 repeat; 15 bytes private; 1 byte shared by 2\n", text)
 
     # The patterns are encoded: 4 times 8 bytes, 16 apart, from 0 and from 4 on.
     def test_views_of_a_report(self):
@@ -41,7 +40,7 @@ class ShowView(CommandTest):
         files = [{"file": "empty", "views": []}, {"file": "data", "views": views}]
         for options in ((), ("--file", "data")):
             text = self.show({"version": 1, "files": files}, *options)
-            self.assertIn("12 intervals in 64 bytes, of which the last 64 repeat; 32 bytes private; 16 bytes shared by 2\n",
+            self.assertIn("3 intervals in 16 bytes, of which the last 16 repeat; 8 bytes private; 4 bytes shared by 2\n",
                           text)
         self.assertIn("it holds no views", self.show({"version": 1, "files": files}, "--file", "empty", status=1))
 
