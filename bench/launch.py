@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = {
     "workloads": sorted((ROOT / "bench").glob("*.c")),
     "overlap": [ROOT / "bench/overlap/overlap.c", ROOT / "bench/meeting.c"],
+    "atomic": [ROOT / "bench/atomic/atomic.c", ROOT / "bench/meeting.c"],
 }
 HEADERS = sorted((ROOT / "bench").glob("*.h"))
 PROGRAMS = ROOT / "build/bench"

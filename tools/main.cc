@@ -9,6 +9,7 @@
 #include "doctor.h"
 #include "environment.h"
 #include "run.h"
+#include "show.h"
 
 namespace {
 
@@ -62,6 +63,21 @@ void add_doctor(CLI::App& app, DoctorOptions& options, std::string& calibrated) 
       "that went through Stridio under at least one MPI, else 1.\n");
 }
 
+void add_show(CLI::App& app, ShowOptions& options) {
+  CLI::App* show = app.add_subcommand("show", "Show what Stridio sees");
+  show->require_subcommand(1);
+  CLI::App* view = show->add_subcommand("view", "The views of the ranks, and which of their bytes are private or shared");
+  view->add_option("VIEWS", options.source, "A report of `stridio run --report`, or a description of views")->required();
+  view->add_option("--output", options.output, "Draw them to this SVG file");
+  view->add_option("--file", options.file, "Of a report: whose views");
+  view->add_option("--end", options.end, "How far to look, in bytes")->check(CLI::NonNegativeNumber);
+  view->footer(
+      "A description is JSON, one view a rank:\n"
+      "  {\"views\": [{\"displacement\": 0, \"extent\": 64, \"regions\": [[0, 16], [32, 16]]},\n"
+      "             {\"extent\": 64, \"vector\": [4, 8, 16]},\n"
+      "             {\"subarray\": {\"sizes\": [8, 8], \"subsizes\": [4, 4], \"starts\": [0, 4], \"element\": 1}}]}\n");
+}
+
 // What follows "--" is the user's command and never parsed; taken out of `own`.
 std::vector<std::string> take_command(std::vector<std::string>& own) {
   const auto separator = std::find(own.begin(), own.end(), "--");
@@ -100,6 +116,8 @@ int main(int argc, char** argv) {
   std::string mpi, libmpi, calibrated;
   add_run(app, run_options, mpi, libmpi);
   add_doctor(app, doctor_options, calibrated);
+  ShowOptions show_options;
+  add_show(app, show_options);
   std::vector<std::string> own(argv + 1, argv + argc);
   run_options.command = take_command(own);
   std::reverse(own.begin(), own.end());
@@ -109,6 +127,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kOwnError;
   }
   if (!calibrated.empty()) return calibrate(calibrated);
+  if (app.got_subcommand("show")) return show_view(show_options);
   if (app.got_subcommand("doctor")) return doctor(doctor_options, read_environment());
   return run_with(run_options, mpi, libmpi);
 }

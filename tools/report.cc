@@ -66,6 +66,10 @@ void add_record(Merging& merging, const Json& record) {
   add_counts(next.report.storage, record, "storage");
   const Json methods = record.value("methods", Json::array());
   for (const Json& method : methods) add_method(next.report.methods, method);
+  if (record.contains("view")) {
+    const Json& view = record.at("view");
+    next.report.views[rank] = {view.at("displacement"), view.at("extent"), view.at("pattern")};
+  }
   const Json seconds = record.value("seconds", Json::object());
   for (const auto& [name, value] : seconds.items()) next.seconds[rank][name] += value.get<double>();
   merging = std::move(next);
@@ -133,11 +137,16 @@ Json to_json(const FileReport& file) {
   Json seconds = Json::object();
   for (const auto& [name, spread] : file.seconds)
     seconds[name] = {{"sum", spread.sum}, {"max", spread.max}, {"max_rank", spread.max_rank}};
+  Json views = Json::array();
+  for (const auto& [rank, view] : file.views)
+    views.push_back(
+        {{"rank", rank}, {"displacement", view.displacement}, {"extent", view.extent}, {"pattern", view.pattern}});
   return {{"file", file.file},   {"dominant_cost", dominant_cost(file)},
           {"ranks", file.ranks}, {"ranks_reporting", file.reporting},
           {"opens", file.opens}, {"calls", file.calls},
           {"bytes", file.bytes}, {"methods", methods},
-          {"storage", storage},  {"seconds", seconds}};
+          {"storage", storage},  {"seconds", seconds},
+          {"views", views}};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 //    "calls":{"read":n,"write":n,"read_all":n,"write_all":n}, "bytes":{"read":n,"written":n},
 //    "methods":[{"method":text,"direction":"read|write","collective":bool,"calls":n,"bytes":n,"why":text}],
 //    "storage":{"read_requests":n,"write_requests":n,"read_bytes":n,"write_bytes":n,"locks":n,"syncs":n},
+//    "view":{"displacement":n,"extent":n,"pattern":hex},
 //    "seconds":{"exchange":x,"copy":x,"storage":x,"waiting":x,"open":x,"total":x}}
 //
 // total is the time inside MPI_File calls, and at least the sum of the others. What a record leaves
@@ -39,6 +40,13 @@ struct MethodUse {
   std::int64_t bytes = 0;
 };
 
+// The last view that a rank had set.
+struct RankView {
+  std::int64_t displacement = 0;
+  std::int64_t extent = 1;
+  std::string pattern;  // encoded, in hexadecimal
+};
+
 struct FileReport {
   std::string file = {};
   int ranks = 0;      // of the communicator that opened it
@@ -48,6 +56,7 @@ struct FileReport {
   Counts bytes = {};
   Counts storage = {};
   std::vector<MethodUse> methods = {};         // by bytes, the largest first
+  std::map<int, RankView> views = {};          // by rank
   std::map<std::string, Spread> seconds = {};  // also "other": what of total is in no other entry
 };
 

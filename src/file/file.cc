@@ -79,6 +79,7 @@ Status FileImpl::close() {
   if (contradicted && parts_.group->rank() == 0) forget_profile(parts_.path);
   if (!parts_.report_directory.empty()) {
     parts_.report->note_profile(describe(parts_.profile));
+    parts_.report->note_view(view_.displacement, view_.filetype_extent, view_.filetype.encode());
     const Status written = parts_.report->write(parts_.report_directory, parts_.path,
                                                 parts_.group->rank(), parts_.group->size());
     if (!written) warn(written.error().text());
@@ -98,6 +99,7 @@ Status FileImpl::set_view(const View& view, const HintList& hints, std::optional
   }
   RETURN_IF_ERROR(agreed_view(view, hints, std::move(invalid)));
   view_ = view;
+  if (atomic_) RETURN_IF_ERROR(shared_.atomicity->cut(*parts_.group, view_));
   {
     const std::scoped_lock lock(pointer_mutex_);
     pointer_ = 0;
@@ -148,7 +150,7 @@ Status FileImpl::set_hints(const HintList& hints) {
 // ---- Pointers
 
 Status FileImpl::begin() {
-  ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, *parts_.storage, parts_.path));
+  ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, parts_.path));
   Bytes start = 0;
   Status mine;
   if (parts_.mode.append) {
@@ -228,17 +230,17 @@ Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
   return view_pattern(view_, etype_offset * view_.etype_size, 1).lower();
 }
 
+// The group's lock managers and its place among the file's openers are made once and kept: accesses of other threads may
+// hold locks.
 Status FileImpl::set_atomicity(bool atomic) {
-  Status mine;
-  if (atomic) {  // whether the lock can be had shows at the first try
-    const auto probe = hold(parts_.readable ? Direction::kRead : Direction::kWrite, kWholeFile);
-    if (!probe) mine = fail(probe.error());
-  }
   ASSIGN_OR_RETURN(const std::vector<int> all, allgather(*parts_.group, static_cast<int>(atomic)));
-  RETURN_IF_ERROR(agree(*parts_.group, mine));
   for (const int each : all)
     if (each != all.front())
       return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
+  if (atomic && !shared_.atomicity) {
+    ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
+  }
+  if (atomic) RETURN_IF_ERROR(shared_.atomicity->cut(*parts_.group, view_));
   atomic_ = atomic;
   return {};
 }
@@ -325,8 +327,11 @@ Result<Bytes> FileImpl::transfer(const Access& access) {
   return moved;
 }
 
+// Where all writers lock their ranges, since holes may be written back, atomic accesses do so too.
 Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent range) {
-  return shared_.locks->lock(range, direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive);
+  const bool whole_range = parts_.hints.ds_write == Switch::kEnable;
+  const LockMode mode = direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive;
+  return shared_.atomicity->hold(range, mode, whole_range);
 }
 
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file,

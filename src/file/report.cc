@@ -1,11 +1,13 @@
 #include "file/report.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 
 namespace stridio {
 
@@ -19,6 +21,22 @@ void Report::count(Direction direction, bool collective, Bytes bytes, const std:
   use.bytes += bytes;
   use.why = why;
 }
+
+void Report::note_view(Offset displacement, Bytes extent, std::vector<std::byte> pattern) {
+  const std::scoped_lock lock(mutex_);
+  if (pattern.size() > kLongestView) pattern.clear();
+  view_ = {displacement, extent, std::move(pattern)};
+}
+
+namespace {
+
+std::string hex_of(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+}  // namespace
 
 Status Report::write(const std::string& directory, const std::string& path, int rank, int ranks) {
   json calls = {{"read", 0}, {"write", 0}, {"read_all", 0}, {"write_all", 0}};
@@ -42,7 +60,7 @@ Status Report::write(const std::string& directory, const std::string& path, int 
   };
   const StorageCounters& storage = *storage_;
   const auto number = [](const Counter& counter) { return static_cast<std::int64_t>(counter); };
-  const json all = {{"version", 1},
+  json all = {{"version", 1},
                     {"file", path},
                     {"rank", rank},
                     {"ranks", ranks},
@@ -64,6 +82,8 @@ Status Report::write(const std::string& directory, const std::string& path, int 
                       {"waiting", seconds(times_.waiting)},
                       {"open", seconds(times_.open)},
                       {"total", seconds(times_.total)}}}};
+  if (!view_.pattern.empty())
+    all["view"] = {{"displacement", view_.displacement}, {"extent", view_.extent}, {"pattern", hex_of(view_.pattern)}};
   static std::atomic<int> sequence{0};
   const std::string name = directory + "/" + std::to_string(getpid()) + "-" + std::to_string(rank) + "-" +
                            std::to_string(sequence++) + ".json";

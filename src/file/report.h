@@ -4,7 +4,9 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "base/extent.h"
 #include "base/result.h"
 #include "base/times.h"
 #include "plan/access_plan.h"
@@ -15,9 +17,13 @@ namespace stridio {
 // Thread-safe.
 class Report {
  public:
+  static constexpr std::size_t kLongestView = 64 << 10;
+
   void count(Direction direction, bool collective, Bytes bytes, const std::string& method,
              const std::string& why);
   void note_profile(std::string profile) { profile_ = std::move(profile); }
+  // The last one set, as encoded; longer ones than kLongestView are left out.
+  void note_view(Offset displacement, Bytes extent, std::vector<std::byte> pattern);
   Times& times() { return times_; }
   const std::shared_ptr<StorageCounters>& storage() { return storage_; }
 
@@ -40,6 +46,11 @@ class Report {
   std::map<Key, Use> uses_;
   Times times_;
   std::string profile_;
+  struct {
+    Offset displacement = 0;
+    Bytes extent = 1;
+    std::vector<std::byte> pattern = {};
+  } view_;
   std::shared_ptr<StorageCounters> storage_ = std::make_shared<StorageCounters>();
 };
 

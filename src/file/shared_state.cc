@@ -1,10 +1,8 @@
 #include "file/shared_state.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <atomic>
-#include <cerrno>
 #include <mutex>
 #include <random>
 
@@ -13,24 +11,6 @@
 
 namespace stridio {
 namespace {
-
-// The group's persistent bytes. A robust mutex: a rank that dies holding it leaves it to the next.
-struct Persistent {
-  Bytes pointer;
-  alignas(8) pthread_mutex_t mutex;
-};
-static_assert(sizeof(Persistent) <= Group::kPersistentBytes);
-
-Status make_mutex(pthread_mutex_t& mutex) {
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  const int failed = pthread_mutex_init(&mutex, &attributes);
-  pthread_mutexattr_destroy(&attributes);
-  if (failed != 0) return fail_errno(failed, "making the lock of atomic mode");
-  return {};
-}
 
 std::uint64_t new_mark() {
   std::random_device random;
@@ -149,69 +129,16 @@ class PointerInFile final : public SharedPointer {
   std::uint64_t mark_ = 0;  // of the file that this rank has used; 0: none yet
 };
 
-class HeldMutex final : public RangeLock {
- public:
-  HeldMutex(pthread_mutex_t& mutex, std::unique_ptr<RangeLock> outside)
-      : mutex_(mutex), outside_(std::move(outside)) {}
-  ~HeldMutex() override {
-    outside_.reset();
-    pthread_mutex_unlock(&mutex_);
-  }
-
- private:
-  pthread_mutex_t& mutex_;
-  std::unique_ptr<RangeLock> outside_;
-};
-
-// Among the ranks by the mutex; against other openers by the storage's lock, where it has one.
-class LockInMemory final : public LockManager {
- public:
-  LockInMemory(pthread_mutex_t& mutex, Storage& storage) : mutex_(mutex), storage_(storage) {}
-
-  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
-    const int failed = pthread_mutex_lock(&mutex_);
-    if (failed == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
-    if (failed != 0 && failed != EOWNERDEAD) return fail_errno(failed, "waiting for the lock of atomic mode");
-    auto outside = storage_.lock(range, mode);
-    if (!outside && outside.error().code != Code::kUnsupportedOperation) {
-      pthread_mutex_unlock(&mutex_);
-      return outside;
-    }
-    return std::make_unique<HeldMutex>(mutex_, outside ? *std::move(outside) : nullptr);
-  }
-
- private:
-  pthread_mutex_t& mutex_;
-  Storage& storage_;
-};
-
-class LockOfStorage final : public LockManager {
- public:
-  explicit LockOfStorage(Storage& storage) : storage_(storage) {}
-  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
-    return storage_.lock(range, mode);
-  }
-
- private:
-  Storage& storage_;
-};
-
 }  // namespace
 
-Result<SharedState> share_state(Group& group, Storage& storage, const std::string& path) {
+Result<SharedState> share_state(Group& group, const std::string& path) {
   const SharedMemory memory = group.persistent();
-  if (memory.length < static_cast<Bytes>(sizeof(Persistent))) {
-    ASSIGN_OR_RETURN(const std::vector<std::uint64_t> marks, allgather(group, new_mark()));
-    const std::string beside = fmt::format("{}.stridio-pointer-{:x}", path, marks.front());
-    return SharedState{std::make_unique<PointerInFile>(beside, group.rank() == 0),
-                       std::make_unique<LockOfStorage>(storage)};
-  }
-  auto& persistent = *reinterpret_cast<Persistent*>(memory.data);
-  Status made;
-  if (group.rank() == 0) made = make_mutex(persistent.mutex);
-  RETURN_IF_ERROR(agree(group, made));
-  return SharedState{std::make_unique<PointerInMemory>(persistent.pointer, group.rank() == 0),
-                     std::make_unique<LockInMemory>(persistent.mutex, storage)};
+  const bool first = group.rank() == 0;
+  if (memory.length >= static_cast<Bytes>(sizeof(Bytes)))
+    return SharedState{std::make_unique<PointerInMemory>(*reinterpret_cast<Bytes*>(memory.data), first), nullptr};
+  ASSIGN_OR_RETURN(const std::vector<std::uint64_t> marks, allgather(group, new_mark()));
+  const std::string beside = fmt::format("{}.stridio-pointer-{:x}", path, marks.front());
+  return SharedState{std::make_unique<PointerInFile>(beside, first), nullptr};
 }
 
 }  // namespace stridio

@@ -1,12 +1,12 @@
-// What the ranks of an open file share beyond its bytes: the shared file pointer and the lock of atomic mode. Neither ever
+// What the ranks of an open file share beyond its bytes: the shared file pointer and the locks of atomic mode. Neither ever
 // needs another rank to be inside MPI: on one node they live in memory that all ranks map; across nodes the pointer is a
-// small file beside the data, under a storage lock, and the lock is the storage's own.
+// small file beside the data, under a storage lock, and the locks are the storage's own.
 #pragma once
 
 #include <memory>
 
+#include "file/atomicity.h"
 #include "group/group.h"
-#include "storage/storage.h"
 
 namespace stridio {
 
@@ -24,22 +24,14 @@ class SharedPointer {
   virtual Status reset(Bytes value) = 0;
 };
 
-// Whoever needs a range of the file for itself for the length of a call. Coarse: ranges are not told apart between the
-// ranks of a group.
-class LockManager {
- public:
-  virtual ~LockManager() = default;
-  virtual Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) = 0;
-};
-
 struct SharedState {
   std::unique_ptr<SharedPointer> pointer;
-  std::unique_ptr<LockManager> locks;
+  std::unique_ptr<Atomicity> atomicity;  // from the first atomic mode on
 };
 
-// Collective; `storage` must outlive it. `path`: of the data; the file beside it, `path`.stridio-pointer-ID, exists from
-// the pointer's first use to its next reset. ID is of this open alone, so that neither another open of the same file
-// nor what a killed program left can be taken for it.
-Result<SharedState> share_state(Group& group, Storage& storage, const std::string& path);
+// Collective. `path`: of the data; the file beside it, `path`.stridio-pointer-ID, exists from the pointer's first use to
+// its next reset. ID is of this open alone, so that neither another open of the same file nor what a killed program left
+// can be taken for it.
+Result<SharedState> share_state(Group& group, const std::string& path);
 
 }  // namespace stridio

@@ -10,6 +10,7 @@
 #include <cassert>
 
 #include "group/levels.h"
+#include "group/segment.h"
 
 namespace stridio {
 namespace {
@@ -90,6 +91,8 @@ Result<std::vector<Bytes>> lengths_by_message(Group& group, std::vector<Bytes> t
 
 Group::Group() = default;
 Group::~Group() = default;
+
+Result<std::shared_ptr<Segment>> Group::segment(Bytes) { return nullptr; }
 
 Result<Levels*> Group::levels(bool share) {
   auto& levels = share ? shared_levels_ : solo_levels_;

@@ -26,6 +26,7 @@ struct Message {
 using Ticket = std::uint64_t;
 
 class Levels;
+class Segment;
 
 // Memory that all ranks of the group see, at different addresses. Zeroed at creation.
 struct SharedMemory {
@@ -65,6 +66,10 @@ class Group {
   // was refused once is refused from then on). Zeroed when made. The group owns it; it stays valid, and keeps
   // its bytes' place, until the next call with a larger length. A call that needs no new one does not wait.
   virtual Result<SharedMemory> shared(Bytes length) = 0;
+
+  // A new segment of at least `length` bytes (the same on all ranks), zeroed, which all ranks map until the last of them
+  // drops it; null where shared() would be empty. Always waits.
+  virtual Result<std::shared_ptr<Segment>> segment(Bytes length);
 
   // kPersistentBytes that all ranks map for as long as the group lives, at one place, zeroed when the group was made;
   // empty where memory is not shared. Not collective: any rank may use it at any time (atomically).

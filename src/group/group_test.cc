@@ -11,6 +11,8 @@
 #include <stdexcept>
 
 #include "group/levels.h"
+#include "group/parcels.h"
+#include "group/segment.h"
 #include "group/threads.h"
 
 namespace stridio {
@@ -132,6 +134,43 @@ TEST_P(GroupTest, AlltoallvOfRandomLengths) {
       const auto received = alltoallv(group, sends);
       ASSERT_TRUE(received) << received.error().text();
       ASSERT_EQ(*received, expected);
+    }
+  });
+}
+
+TEST_P(GroupTest, ParcelsOfRandomLengths) {
+  run([&](Group& group) {
+    for (int round = 0; round < 6; ++round) {
+      const auto lengths = random_lengths(group.size(), seed() + 100 + static_cast<unsigned>(round), 3000);
+      const auto of = [&](int from, int to) { return lengths[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)]; };
+      std::vector<Parcel> sends;
+      for (int to = group.size() - 1; to >= 0; --to) sends.push_back({to, filled(group.rank(), to, round, of(group.rank(), to))});
+      const auto received = exchange_parcels(group, std::move(sends));
+      ASSERT_TRUE(received) << received.error().text();
+      auto next = received->begin();
+      for (int from = 0; from < group.size(); ++from) {
+        if (of(from, group.rank()) == 0) continue;
+        ASSERT_NE(next, received->end());
+        ASSERT_EQ(next->peer, from);
+        ASSERT_EQ(next->bytes, filled(from, group.rank(), round, of(from, group.rank())));
+        ++next;
+      }
+      ASSERT_EQ(next, received->end());
+    }
+  });
+}
+
+TEST_P(GroupTest, ASegmentIsNewZeroedAndOneForAll) {
+  run([&](Group& group) {
+    for (int round = 0; round < 3; ++round) {
+      const auto segment = group.segment(5000);
+      ASSERT_TRUE(segment) << segment.error().text();
+      ASSERT_EQ(*segment != nullptr, group.node_count() == 1 && GetParam().shared_memory);
+      if (!*segment) continue;
+      std::atomic_ref sum(*reinterpret_cast<std::int64_t*>((*segment)->data()));
+      sum += group.rank() + 1;
+      ASSERT_TRUE(group.barrier());
+      ASSERT_EQ(sum.load(), group.size() * (group.size() + 1) / 2);
     }
   });
 }

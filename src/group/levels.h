@@ -23,6 +23,8 @@ class Levels {
   // This rank's node, and its members as a group, in their order.
   int own() const { return own_; }
   Group& node() { return *node_; }
+  // The leaders as a group, by node; null but on leaders.
+  Group* leaders() { return leaders_.get(); }
 
   // Collective over all ranks, like the members of Group.
   // Each node's bytes (its leader's `mine`; of equal length on all ranks, and any), by node, in `all`.

@@ -240,6 +240,7 @@ class SharedGroup final : public Group {
   Status finish(Ticket ticket) override;
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes length) override;
+  Result<std::shared_ptr<Segment>> segment(Bytes length) override;
   bool runs_anywhere() const override { return true; }
   SharedMemory persistent() override { return {board_.persistent(), kPersistentBytes}; }
 
@@ -553,6 +554,12 @@ Result<SharedMemory> SharedGroup::shared(Bytes length) {
   }
   if (!data_ || length > data_->length()) return SharedMemory{};
   return SharedMemory{data_->data(), data_->length()};
+}
+
+Result<std::shared_ptr<Segment>> SharedGroup::segment(Bytes length) {
+  auto agreed = agree_on_segment(bootstrap_over(*this), length, options_.one_address_space);
+  if (!agreed && agreed.error().code == Code::kNoMemory) return nullptr;
+  return agreed;
 }
 
 }  // namespace

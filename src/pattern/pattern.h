@@ -142,6 +142,7 @@ class Pattern {
  private:
   friend class Cursor;
   friend struct PatternCodec;
+  friend struct PatternTop;
   Pattern(Offset offset, std::shared_ptr<const Node> node);
 
   Offset offset_ = 0;

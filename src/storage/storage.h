@@ -38,7 +38,8 @@ struct Transferred {
   }
 };
 
-enum class LockMode { kShared, kExclusive };
+// kExclusiveNow is kExclusive, but fails with kFileInUse where it would have to wait.
+enum class LockMode { kShared, kExclusive, kExclusiveNow };
 
 // Every byte that a file can have, as a range to lock.
 inline constexpr Extent kWholeFile{0, std::numeric_limits<Offset>::max()};

@@ -28,6 +28,9 @@ TESTS = {
     "decode": ("property", ["--gtest_filter=Decode*"], None),
     "pattern": ("pattern_test", [], None),
     "access_unit": ("access_test", [], None),
+    "sets": ("sets_test", [], None),
+    "lock": ("lock_test", [], None),
+    "atomicity": ("atomicity_test", [], None),
     "storage": ("storage_test", [], None),
     "conformance": ("storage_conformance_test", [], None),
 }

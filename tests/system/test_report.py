@@ -48,6 +48,11 @@ class Report(CommandTest):
         self.assertIn("two_phase for collective writes: 48 calls, 8.0 MB\n              the ranks' pieces interleave\n", text)
         self.assertRegex(text, r"waiting +2\.500 +2\.000 +62 %  \(longest on rank 1\)")
 
+    def test_holds_the_views_of_the_ranks(self):
+        document, _ = self.report("checkpoint-0.json", "checkpoint-1.json", "checkpoint-1-again.json")
+        self.assertEqual(document["files"][0]["views"],
+                         [{"rank": 0, "displacement": 512, "extent": 64, "pattern": "5001000104200008b9761f08"}])
+
     def test_names_small_requests(self):
         document, text = self.report("small.json")
         self.assertIn("small.dat: 90 % of its MPI-IO time (900.0 ms of 1.00 s over 1 rank) went to the storage, "

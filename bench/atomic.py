@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""Measures atomic mode: ranks write overlapping tiles, and tiles of their own, all at once.
+
+On memory (/dev/shm) and on slow storage (bench/slowfs), stock MPI-IO and Stridio, atomic mode and
+not. The tiles of a repetition are one independent write a rank; medians. The machine should be idle
+otherwise. Exit status 1: overlapping tiles are not as many times faster than stock's as they should
+be, or private tiles in atomic mode take longer than without it.
+"""
+
+import argparse
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from launch import MPIS, ROOT, SIDES, BenchError, Launcher, Program
+from mount import mounted
+from results import machine, machine_text, table
+
+FASTER, PRIVATE = 5.0, 1.1
+RUN_SECONDS = 300
+MODES = ("atomic", "nonatomic")
+
+
+def measure(arguments, folder, mpi, side, ghost, mode):
+    words = [folder / "picture", *arguments.tile, ghost, mode, arguments.repetitions]
+    command = Launcher(arguments.build).command(mpi, arguments.ranks, side, words, program="atomic")
+    with Program(command) as program:
+        deadline = time.monotonic() + RUN_SECONDS
+        times = [event["seconds"] for event in iter(lambda: program.event(deadline), None)]
+        status = program.finish()
+        if status != 0:
+            raise BenchError(program.explain(status))
+    (folder / "picture").unlink()
+    return statistics.median(times) * 1e3
+
+
+def measure_storage(arguments, name, folder, lines, missed):
+    for mpi in (MPIS[each] for each in arguments.mpis):
+        for ghost in (arguments.ghost, 0):
+            # The modes side by side: what else the machine does meets both.
+            found = {
+                (side, mode): measure(arguments, folder, mpi, side, ghost, mode)
+                for side in SIDES
+                for mode in MODES
+            }
+            times = [f"{found[side, mode]:.2f}" for side in SIDES for mode in MODES]
+            faster = found["stock", "atomic"] / found["stridio", "atomic"]
+            cost = found["stridio", "atomic"] / found["stridio", "nonatomic"]
+            tiles = "overlapping" if ghost else "private"
+            lines.append([f"{name}, {mpi.label()}, {tiles}", *times, f"{faster:.1f}", f"{cost:.2f}"])
+            print(*lines[-1], flush=True)
+            if ghost and faster < FASTER:
+                missed.append(f"{lines[-1][0]}: {faster:.1f} times stock's, not {FASTER:g}")
+            if not ghost and cost > PRIVATE:
+                missed.append(f"{lines[-1][0]}: {cost:.2f} of nonatomic, not {PRIVATE:g}")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        prog="bench/atomic.py", description=__doc__.partition("\n\n")[0]
+    )
+    add = parser.add_argument
+    words = lambda text: tuple(text.split(","))  # noqa: E731
+    add("--mpis", type=words, default=("mpich",), metavar="LIST", help=f"of {', '.join(MPIS)}")
+    add("--ranks", type=int, default=8, help="(8)")
+    add("--tile", type=words, default=("1024", "256"), metavar="W,H", help="ints (1024,256)")
+    add("--ghost", type=int, default=16, help="ints that neighbours share on each side (16)")
+    add("--latency", type=float, default=1, metavar="MS", help="of a slow request (1)")
+    add("--repetitions", type=int, default=15, metavar="N", help="(15)")
+    add("--build", type=Path, default=ROOT / "build/release", help="of Stridio (build/release)")
+    return parser.parse_args()
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("atomic: terminated"))
+    arguments = parse_arguments()
+    mpis = [MPIS[name] for name in arguments.mpis]
+    Launcher(arguments.build).check(mpis)
+    for mpi in mpis:
+        mpi.compile("atomic")
+    head = ["ms", *(f"{side} {mode}" for side in SIDES for mode in MODES), "stock / ours", "atomic / not"]
+    lines, missed = [head], []
+    with tempfile.TemporaryDirectory(prefix="stridio-atomic-", dir="/dev/shm") as folder:
+        measure_storage(arguments, "memory", Path(folder), lines, missed)
+    with mounted(arguments.build / "bin/slowfs", latency_ms=arguments.latency) as storage:
+        measure_storage(arguments, "slow", storage.folder, lines, missed)
+        facts = machine(storage.folder, {mpi.name: mpi.label() for mpi in mpis})
+    print(
+        f"\n{arguments.ranks} ranks, tiles of {' x '.join(arguments.tile)} ints, "
+        f"{arguments.ghost} shared on each side; {arguments.latency:g} ms a slow request.\n"
+    )
+    print(f"{machine_text(facts)}.\n")
+    print("\n".join(table(lines)))
+    print(f"\natomic: {'NO, ' + '; '.join(missed) if missed else 'yes'}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BenchError as error:
+        sys.exit(f"atomic: {error}")
+    except KeyboardInterrupt:
+        sys.exit("atomic: interrupted")

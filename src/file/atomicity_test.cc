@@ -1,0 +1,147 @@
+// Atomic mode of files: what ranks do to overlapping tiles of a real file is as if done one after the other, among the ranks
+// of a handle and between handles; and what is private waits for nobody.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "file/file.h"
+#include "group/threads.h"
+#include "support/history.h"
+#include "support/random_pattern.h"
+
+namespace stridio {
+namespace {
+
+using testing::explain_disorder;
+using testing::Operation;
+using testing::pick;
+using testing::Random;
+
+// Tiles of a row of columns: tile t has columns 2t to 2t + 2, the last one also its right neighbour's.
+constexpr int kRows = 120, kOwn = 2, kGhost = 1, kRanks = 6, kOperations = 40;
+constexpr int kColumns = kOwn * kRanks + kGhost, kTile = kOwn + kGhost;
+using Cell = std::array<std::uint64_t, 64>;
+constexpr Bytes kCell = sizeof(Cell);
+
+std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+View tile_view(int rank) {
+  const Pattern tile = Pattern::strided(kRows, kColumns * kCell, Pattern::run(0, kTile * kCell));
+  return {0, kCell, tile.shifted(rank * kOwn * kCell), kRows * kColumns * kCell};
+}
+
+class AtomicityTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/stridio-atomic-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<File> open(Group& group, int tile) const {
+    auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), folder_ + "/data", {.read_write = true, .create = true}, {});
+    EXPECT_TRUE(file) << file.error().text();
+    EXPECT_TRUE((*file)->set_atomicity(true));
+    EXPECT_TRUE((*file)->set_view(tile_view(tile), {}));
+    return *std::move(file);
+  }
+
+  // Rows of the tile: all, or some.
+  static Operation operate(File& file, Random& random, int rank, int tile, int number) {
+    Operation operation;
+    operation.writes = pick(random, 0, 1) == 0;
+    operation.rank = rank;
+    operation.value = operation.writes ? static_cast<std::uint64_t>(rank * 1000 + number + 1) : 0;
+    const auto first = pick(random, 0, 1) * pick(random, 0, kRows - 1), last = first == 0 ? kRows - 1 : pick(random, first, kRows - 1);
+    std::vector<Cell> cells(static_cast<std::size_t>((last - first + 1) * kTile));
+    for (Cell& cell : cells) cell.fill(operation.value);
+    Access access{.direction = operation.writes ? Direction::kWrite : Direction::kRead, .offset = first * kTile};
+    access.memory = {reinterpret_cast<std::byte*>(cells.data()), Pattern::run(0, std::ssize(cells) * kCell)};
+    operation.begin = now();
+    const auto moved = file.transfer(access);
+    operation.end = now();
+    EXPECT_TRUE(moved) << moved.error().text();
+    bool torn = false;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const auto row = static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i) / kTile;
+      operation.cells.push_back(row * kColumns + static_cast<std::uint32_t>(tile * kOwn) + i % kTile);
+      if (operation.writes) continue;
+      operation.seen.push_back(cells[i][0]);
+      for (const std::uint64_t part : cells[i]) torn = torn || part != cells[i][0];
+    }
+    EXPECT_FALSE(torn) << "parts of a cell are of several writes";
+    return operation;
+  }
+
+  void record(std::vector<Operation> operations) {
+    const std::lock_guard lock(mutex_);
+    history_.insert(history_.end(), operations.begin(), operations.end());
+  }
+
+  static std::uint64_t logged_seed() {
+    const std::uint64_t seed = testing::seed_of_run();
+    std::printf("STRIDIO_SEED=%llu\n", static_cast<unsigned long long>(seed));
+    return seed;
+  }
+
+  std::string folder_;
+  std::mutex mutex_;
+  std::vector<Operation> history_;
+};
+
+TEST_P(AtomicityTest, TilesOfOneHandleHaveAnOrder) {
+  const std::uint64_t seed = logged_seed();
+  for (int round = 0; round < 4; ++round) {
+    history_.clear();
+    run_threads(kRanks, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
+      Random random(seed + static_cast<std::uint64_t>(round * kRanks + group.rank()));
+      const auto file = open(group, group.rank());
+      EXPECT_TRUE(file->set_size(0));
+      EXPECT_TRUE(file->set_size(kRows * kColumns * kCell));
+      EXPECT_TRUE(group.barrier());
+      std::vector<Operation> mine;
+      for (int i = 0; i < kOperations; ++i) mine.push_back(operate(*file, random, group.rank(), group.rank(), i));
+      record(std::move(mine));
+      EXPECT_TRUE(file->close());
+    });
+    ASSERT_EQ(explain_disorder(history_), "") << "round " << round;
+  }
+}
+
+// Each handle is of a group of one: nothing is shared among its ranks, and all with the others'. The first is alone until the
+// others come.
+TEST_P(AtomicityTest, TilesOfSeveralHandlesHaveAnOrder) {
+  const std::uint64_t seed = logged_seed();
+  std::ofstream(folder_ + "/data") << std::string(kRows * kColumns * kCell, '\0');
+  std::atomic<bool> opened = false;
+  std::vector<std::thread> programs;
+  for (int rank = 0; rank < 4; ++rank)
+    programs.emplace_back([&, rank] {
+      run_threads(1, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
+        Random random(seed + static_cast<std::uint64_t>(rank));
+        while (rank > 0 && !opened) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const auto file = open(group, rank % 2);
+        opened = true;
+        std::vector<Operation> mine;
+        for (int i = 0; i < (rank == 0 ? 3 : 1) * kOperations; ++i) mine.push_back(operate(*file, random, rank, rank % 2, i));
+        record(std::move(mine));
+        EXPECT_TRUE(file->close());
+      });
+    });
+  for (std::thread& program : programs) program.join();
+  EXPECT_EQ(explain_disorder(history_), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, AtomicityTest, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "Shared" : "Messages"; });
+
+}  // namespace
+}  // namespace stridio
