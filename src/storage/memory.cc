@@ -118,8 +118,7 @@ namespace {
 
 class MemoryLock final : public RangeLock {
  public:
-  MemoryLock(std::shared_ptr<MemoryFile> file, Extent range, LockMode mode)
-      : file_(std::move(file)), ticket_(file_->locks.acquire(range, mode)) {}
+  MemoryLock(std::shared_ptr<MemoryFile> file, RangeTable::Ticket ticket) : file_(std::move(file)), ticket_(ticket) {}
   ~MemoryLock() override { file_->locks.release(ticket_); }
 
  private:
@@ -169,7 +168,10 @@ class MemoryStorage final : public Storage {
     if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
       return refuse(Code::kArgument, "locking a range that is not within 0 .. 2^63 - 1");
     if (range.empty()) return std::make_unique<RangeLock>();
-    return std::make_unique<MemoryLock>(file_, range, mode);
+    const auto ticket =
+        mode == LockMode::kExclusiveNow ? file_->locks.try_acquire(range) : file_->locks.acquire(range, mode);
+    if (!ticket) return refuse(Code::kFileInUse, "locking a range where somebody else holds a lock");
+    return std::make_unique<MemoryLock>(file_, *ticket);
   }
 
   Caps caps() const override { return {.locks = true, .maps = mode_.read}; }

@@ -305,13 +305,17 @@ Result<std::unique_ptr<RangeLock>> PosixStorage::lock(Extent range, LockMode mod
   if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
     return fail_here(Code::kArgument, what);
   if (range.empty()) return std::make_unique<RangeLock>();
-  const bool shared = mode == LockMode::kShared;
-  const RangeTable::Ticket ticket = held_.acquire(range, mode);
+  const bool shared = mode == LockMode::kShared, now = mode == LockMode::kExclusiveNow;
+  const auto in_use = [&] { return fail_here(Code::kFileInUse, what + ": somebody else holds a lock there"); };
+  const auto held = now ? held_.try_acquire(range) : held_.acquire(range, mode);
+  if (!held) return in_use();
+  const RangeTable::Ticket ticket = *held;
   struct flock wanted = flock_of(range, shared ? F_RDLCK : F_WRLCK);
-  if (uninterrupted([&] { return calls_.lock(fd_, F_OFD_SETLKW, &wanted); }) == 0)
+  if (uninterrupted([&] { return calls_.lock(fd_, now ? F_OFD_SETLK : F_OFD_SETLKW, &wanted); }) == 0)
     return std::make_unique<PosixLock>(*this, ticket);
   const int why = errno;
   unlock(ticket);
+  if (now && (why == EAGAIN || why == EACCES)) return in_use();
   if (why == EBADF)
     return fail_here(Code::kAccess,
                      what + (shared ? ": a shared lock needs a file opened for reading"

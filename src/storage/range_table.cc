@@ -17,6 +17,12 @@ RangeTable::Ticket RangeTable::acquire(Extent range, LockMode mode) {
   return held_.insert(held_.end(), Held{range, mode});
 }
 
+std::optional<RangeTable::Ticket> RangeTable::try_acquire(Extent range) {
+  std::lock_guard lock(mutex_);
+  if (conflicts(range, LockMode::kExclusive)) return std::nullopt;
+  return held_.insert(held_.end(), Held{range, LockMode::kExclusive});
+}
+
 Extent RangeTable::first_free(Extent range, Offset from) const {
   for (bool moved = true; moved;) {
     moved = false;

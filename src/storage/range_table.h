@@ -5,6 +5,7 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 
 #include "storage/storage.h"
 
@@ -23,6 +24,8 @@ class RangeTable {
 
   // Waits until nothing conflicts with the range, then holds it.
   Ticket acquire(Extent range, LockMode mode);
+  // Exclusively, unless something conflicts with the range.
+  std::optional<Ticket> try_acquire(Extent range);
 
   // Lets go. First calls `free_part`, with the table locked, for every part of the range that no
   // other ticket covers: nobody can acquire a part before its call has returned.

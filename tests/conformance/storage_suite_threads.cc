@@ -118,6 +118,24 @@ TEST_P(StorageSuite, DisjointLocksDoNotWait) {
   }
 }
 
+TEST_P(StorageSuite, ALockOfNowDoesNotWait) {
+  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  const auto other = open();
+  for (Storage* visited : {storage_.get(), other.get()}) {
+    for (LockMode mode : {kShared, kExclusive}) {
+      auto held = lock(*storage_, {10, 10}, mode);
+      expect_error(visited->lock({19, 5}, LockMode::kExclusiveNow), {Code::kFileInUse}, *visited);
+      EXPECT_TRUE(succeeded(visited->lock({20, 5}, LockMode::kExclusiveNow)));
+      held.reset();
+      auto now = lock(*visited, {19, 5}, LockMode::kExclusiveNow);
+      auto visitor = visit(*storage_, {10, 10}, kShared);
+      EXPECT_TRUE(waits(visitor));
+      now.reset();
+      EXPECT_TRUE(arrives(std::move(visitor)));
+    }
+  }
+}
+
 TEST_P(StorageSuite, TheWholeFileIsARange) {
   if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
   const auto other = open();
