@@ -1,5 +1,5 @@
 // mapped: windows of the file as memory, copied in place; what cannot be mapped goes as a list.
-// list: walks file and memory in step and hands batches of at most kBatch ranges to the storage; with staging, the
+// list: walks file and memory in step and hands batches of a bounded number of ranges to the storage; with staging, the
 // batch's memory goes through a buffer of one window. sieve: clusters from a needed byte to a needed one with no hole in
 // them that is larger than the plan says, at most one window long; as many clusters as fill the window's buffer are one
 // batch to the storage. Clusters without holes are written without reading them first, and moved straight from or to the
@@ -17,9 +17,8 @@
 namespace stridio {
 namespace {
 
-constexpr std::size_t kBatch = 1024;
-
 struct Batch {
+  std::size_t most = 1024;  // ranges
   std::vector<Extent> extents;
   std::vector<Span> spans;
   Bytes bytes = 0;
@@ -44,7 +43,7 @@ struct Batch {
       spans.push_back({data, length});
     }
   }
-  bool full() const { return extents.size() >= kBatch || spans.size() >= kBatch; }
+  bool full() const { return extents.size() >= most || spans.size() >= most; }
 };
 
 // The smallest range that holds all of the batch.
@@ -97,6 +96,7 @@ Result<Transferred> run_list(const AccessPlan& plan, Storage& storage, Direction
                              const Pattern& file, const Memory& memory, Times& times, Bytes from = 0) {
   Transferred done;
   Batch batch;
+  batch.most = plan.ranges;
   Cursor at(file, from);
   Side user{memory.base, Cursor(memory.pattern, from)};
   const Bytes room = plan.staged ? std::min(plan.window, file.size() - from) : 0;

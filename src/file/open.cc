@@ -7,6 +7,7 @@
 #include "collective/agreement.h"
 #include "file/file_impl.h"
 #include "file/profiles.h"
+#include "interval/interval_file.h"
 #include "storage/posix.h"
 
 namespace stridio {
@@ -27,8 +28,12 @@ Status AccessMode::check() const {
 
 namespace {
 
-// ROMIO's file-system prefixes name the kind of a mounted file system; the path is what follows.
+constexpr std::string_view kIntervalPrefix = "interval:";
+
+// ROMIO's file-system prefixes name the kind of a mounted file system; the path is what follows. So does ours, which
+// besides says what a new file becomes.
 Result<std::string> path_of(const std::string& name) {
+  if (name.starts_with(kIntervalPrefix)) return path_of(name.substr(kIntervalPrefix.size()));
   if (name.empty()) return fail(Code::kBadFileName, "the file name is empty");
   const std::size_t colon = name.find(':');
   if (colon == std::string::npos || colon < 2) return name;
@@ -36,11 +41,11 @@ Result<std::string> path_of(const std::string& name) {
   for (const std::string_view mounted :
        {"ufs", "nfs", "xfs", "pvfs2", "gpfs", "panfs", "lustre", "daos", "testfs", "ime", "quobyte"})
     if (prefix == mounted) return name.substr(colon + 1);
-  for (const std::string_view later : {"interval", "stridio", "rados", "exnode"})
+  for (const std::string_view later : {"stridio", "rados", "exnode"})
     if (prefix == later)
       return fail(Code::kUnsupportedOperation,
                   fmt::format("the prefix {}: names a storage that this version does not have yet; plain "
-                              "paths and ufs:, nfs:, lustre: ... work",
+                              "paths and interval:, ufs:, nfs:, lustre: ... work",
                               prefix));
   if (prefix.find('/') == std::string_view::npos && name.compare(colon, 3, "://") == 0)
     return fail(Code::kBadFileName,
@@ -77,17 +82,33 @@ Status same_mode(Group& group, const AccessMode& mode) {
   return {};
 }
 
-// An agreement after rank 0 has opened the file and knows its mount's profile, which all take over.
-Result<Profile> first_opened(Group& group, const Status& mine, const Profile& profile) {
+// What rank 0 has learnt of the file, which all take over.
+struct Learnt {
+  Profile profile;  // of its mount
+  bool interval = false;
+};
+
+// An agreement after rank 0 has opened the file.
+Result<Learnt> first_opened(Group& group, const Status& mine, const Learnt& learnt) {
   struct Entry {
     Verdict verdict;
-    Profile profile;
+    Learnt learnt;
   };
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), profile}));
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), learnt}));
   std::vector<Verdict> verdicts;
   for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
   RETURN_IF_ERROR(worst(verdicts));
-  return entries.front().profile;
+  return entries.front().learnt;
+}
+
+// What a file is, its content says; an empty one becomes what is `wanted`.
+Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted) {
+  ASSIGN_OR_RETURN(const bool recognized, IntervalFile::recognized(storage));
+  if (recognized || !wanted || !mode.writes()) return recognized;
+  ASSIGN_OR_RETURN(const Bytes size, storage.size());
+  if (size > 0) return false;
+  RETURN_IF_ERROR(IntervalFile::format(storage));
+  return true;
 }
 
 }  // namespace
@@ -130,16 +151,30 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, {}, given));
     const auto path = path_of(name);
     Result<std::unique_ptr<Storage>> storage = fail(Code::kOther, "not opened");
-    if (path && group->rank() == 0) storage = open_storage(*path, mode, true, parts.readable);
-    const bool tried = !path || group->rank() == 0;
-    if (group->rank() == 0 && storage) parts.profile = profile_of(*path);
-    ASSIGN_OR_RETURN(parts.profile, first_opened(*group, !path ? fail(path.error())
-                                                         : tried && !storage ? fail(storage.error()) : Status(),
-                                                 parts.profile));
+    Status mine = path ? Status() : fail(path.error());
+    Learnt learnt;
+    if (path && group->rank() == 0) {
+      storage = open_storage(*path, mode, true, parts.readable);
+      if (storage && parts.readable) {
+        const bool wanted = parts.hints.interval || name.starts_with(kIntervalPrefix);
+        const auto interval = is_interval_file(**storage, mode, wanted);
+        if (interval) learnt.interval = *interval;
+        else mine = fail(interval.error());
+      }
+      if (!storage) mine = fail(storage.error());
+      if (mine) learnt.profile = profile_of(*path);
+    }
+    ASSIGN_OR_RETURN(learnt, first_opened(*group, mine, learnt));
+    parts.profile = learnt.profile;
     if (group->rank() != 0) storage = open_storage(*path, mode, false, parts.readable);
     RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
     parts.path = *path;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
+    if (learnt.interval) {
+      ASSIGN_OR_RETURN(auto interval, IntervalFile::open(*group, std::move(parts.storage), mode.writes()));
+      parts.interval = interval.get();
+      parts.storage = std::move(interval);
+    }
   }
   if (const char* directory = std::getenv("STRIDIO_REPORT_DIR")) parts.report_directory = directory;
   if (const char* explain = std::getenv("STRIDIO_EXPLAIN")) parts.explain = *explain == '1';

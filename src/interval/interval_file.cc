@@ -68,13 +68,11 @@ void each_cell(std::span<const Extent> runs, std::span<const std::uint32_t> sums
 // ---- Opening
 
 Result<bool> IntervalFile::recognized(Storage& storage) {
-  for (int slot = 0; slot < kSlots; ++slot) {
-    std::array<std::byte, 8> begin;
-    ASSIGN_OR_RETURN(const Transferred got, storage.read({slot * kSlotBytes, begin.size()}, begin.data()));
-    if (got.eof) return false;
-    if (begins_interval_file(begin)) return true;
-  }
-  return false;
+  std::vector<std::byte> bytes(static_cast<std::size_t>((kSlots - 1) * kSlotBytes + kHeaderBytes));  // one request
+  ASSIGN_OR_RETURN(const Transferred got, storage.read({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
+  const auto present = std::span(bytes).first(static_cast<std::size_t>(got.bytes));
+  return begins_interval_file(present) ||
+         (!got.eof && begins_interval_file(present.subspan(static_cast<std::size_t>(kSlotBytes))));
 }
 
 Status IntervalFile::format(Storage& storage) {

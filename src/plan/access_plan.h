@@ -54,6 +54,7 @@ struct AccessPlan {
   bool staged = false;   // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped
   bool locked = false;   // each request or window holds an exclusive range lock
   Bytes window = 0;      // staging or sieving buffer, or length of a mapping
+  std::size_t ranges = 1024;  // of file or memory in one call of the storage
   int depth = 1;         // requests under way at once
   Bytes unit = Bytes{1} << 20;  // bytes of a request at most, where depth > 1
   Bytes largest_gap = 0; // sieve: holes up to this are taken along, larger ones part requests
