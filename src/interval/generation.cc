@@ -14,19 +14,25 @@
 
 namespace stridio {
 
-Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent, const char* what) {
-  const auto cut_off = [&] {
-    return fail(Error{.code = Code::kIo,
-                      .what = fmt::format("the interval file is truncated: it ends before {}", what),
-                      .path = storage.path()});
-  };
+namespace {
+
+Status check_reach(Storage& storage, Offset end, const char* what) {
   ASSIGN_OR_RETURN(const Bytes size, storage.size());
-  if (extent.end() > size) return cut_off();
+  if (end <= size) return {};
+  return fail(Error{.code = Code::kIo,
+                    .what = fmt::format("the interval file is truncated: it has {} bytes, but {} up to {}", size, what, end),
+                    .path = storage.path()});
+}
+
+Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent, const char* what) {
+  RETURN_IF_ERROR(check_reach(storage, extent.end(), what));  // before memory for it is asked for
   std::vector<std::byte> bytes(static_cast<std::size_t>(extent.length));
   ASSIGN_OR_RETURN(const Transferred got, storage.read(extent, bytes.data()));
-  if (got.eof) return cut_off();
+  if (got.eof) return fail(Error{.code = Code::kIo, .what = "the interval file is truncated", .path = storage.path()});
   return bytes;
 }
+
+}  // namespace
 
 Result<Header> newest_header(Storage& storage) {
   Result<Header> best = fail(Code::kBadFileName, "not an interval file");
@@ -45,11 +51,13 @@ Result<Header> newest_header(Storage& storage) {
 }
 
 Result<std::vector<std::byte>> read_root(Storage& storage, const Header& header) {
-  ASSIGN_OR_RETURN(std::vector<std::byte> bytes, read_whole(storage, header.root, "its root"));
+  ASSIGN_OR_RETURN(std::vector<std::byte> bytes, read_whole(storage, header.root, "its root lies"));
   if (crc32c(bytes) != header.root_sum)
     return fail(Error{.code = Code::kIo,
                       .what = "the interval file is damaged: its root has a wrong checksum",
                       .path = storage.path()});
+  ASSIGN_OR_RETURN(const Root root, decode_root(bytes));
+  RETURN_IF_ERROR(check_reach(storage, root.end(), "data lie"));
   return bytes;
 }
 
@@ -68,7 +76,7 @@ Result<std::shared_ptr<const Part>> Generation::part(std::size_t i, Storage& sto
   const std::scoped_lock lock(mutex_);
   if (parts_[i]) return parts_[i];
   const PartEntry& entry = root_.parts[i];
-  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, entry.metadata, "metadata that it refers to"));
+  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, entry.metadata, "metadata lie"));
   if (crc32c(bytes) != entry.sum)
     return fail(Error{.code = Code::kIo,
                       .what = fmt::format("the interval file is damaged: the metadata of process {} have a wrong checksum",

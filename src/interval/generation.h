@@ -10,12 +10,9 @@
 
 namespace stridio {
 
-// Bytes of `storage`, all of them: kIo where it ends before.
-Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent, const char* what);
-
 // The valid header slot with the higher generation. Where there is none, the error of the first slot.
 Result<Header> newest_header(Storage& storage);
-// The root's bytes, their sum checked, and that the storage reaches as far as they say.
+// The root's bytes, which are one, and the storage reaches as far as they say.
 Result<std::vector<std::byte>> read_root(Storage& storage, const Header& header);
 
 // Thread-safe.
