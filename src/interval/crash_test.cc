@@ -1,6 +1,5 @@
 // Crashes. A program of several ranks runs over a storage that records what it writes and syncs. Then at every point of
-// the record the machine fails: what a rank's handle has synced is there, of everything else any part may be, in any order
-// and torn. The file that is left must open as it was at its last commit, byte for byte, or, while a commit was under way,
+// the record the machine fails: what a rank's handle has synced is there, of everything else any part may be, torn. The file that is left must open as it was at its last commit, byte for byte, or, while a commit was under way,
 // at that one; and go on from there.
 #include <gtest/gtest.h>
 
@@ -142,26 +141,20 @@ void apply(Storage& storage, const Operation& operation, Bytes most) {
 }
 
 // The file after a crash before operation `point`: with everything that came before (`kind` 0), with nothing that was
-// not synced (1), or with some of it (2).
+// not synced (1), or with some of it, torn (2). That is also what reordering leaves: no system lets an earlier write undo
+// a later one of the same bytes.
 std::shared_ptr<MemoryFile> crashed(const std::vector<Operation>& operations, std::size_t point, int kind, Random& random) {
   const auto file = make_memory_file();
   const auto storage = open_memory(file);
-  std::vector<const Operation*> loose;
   for (std::size_t i = 0; i < point; ++i) {
     const Operation& operation = operations[i];
     if (operation.kind != Operation::kWrite && operation.kind != Operation::kResize) continue;
-    bool synced = kind == 0 || operation.kind == Operation::kResize;  // no file system forgets a cut, and keeps what follows
+    bool synced = operation.kind == Operation::kResize;  // nor forgets a cut, and keeps what follows
     for (std::size_t later = i + 1; later < point && !synced; ++later)
       synced = operations[later].kind == Operation::kSync && operations[later].handle == operation.handle;
-    if (synced) apply(*storage, operation, operation.extent.length);
-    else loose.push_back(&operation);
-  }
-  if (kind != 2) return file;
-  std::shuffle(loose.begin(), loose.end(), random);
-  for (const Operation* operation : loose) {
-    const std::int64_t fate = draw(random, 0, 2);
+    const std::int64_t fate = synced || kind == 0 ? 2 : kind == 1 ? 0 : draw(random, 0, 2);
     if (fate == 0) continue;
-    apply(*storage, *operation, fate == 1 ? operation->extent.length : draw(random, 0, operation->extent.length));
+    apply(*storage, operation, fate == 2 ? operation.extent.length : draw(random, 0, operation.extent.length));
   }
   return file;
 }

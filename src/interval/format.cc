@@ -265,4 +265,18 @@ Result<Part> decode_part(std::span<const std::byte> bytes, const PartEntry& entr
   return part;
 }
 
+void Sums::add(Extent stored, std::uint32_t sum) {
+  if (runs.empty() || runs.back().end() < stored.offset) {
+    runs.push_back(stored);
+    sums.push_back(sum);
+    return;
+  }
+  runs.back().length += stored.length;
+  if (stored.offset % kCell == 0) {
+    sums.push_back(sum);
+  } else {
+    sums.back() = crc32c_joined(sums.back(), sum, stored.length);
+  }
+}
+
 }  // namespace stridio

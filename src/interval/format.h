@@ -72,4 +72,21 @@ Result<Part> decode_part(std::span<const std::byte> bytes, const PartEntry& entr
 inline Extent cell_at(Extent run, Offset offset) { return intersect(run, {offset / kCell * kCell, kCell}); }
 inline std::int64_t cells_of(Extent run) { return run.empty() ? 0 : (run.end() - 1) / kCell - run.offset / kCell + 1; }
 
+// What is stored of a part, with its sums.
+struct Sums {
+  std::vector<Extent> runs;
+  std::vector<std::uint32_t> sums;
+
+  // At or behind what was added before; within a cell.
+  void add(Extent stored, std::uint32_t sum);
+};
+
+// Calls visit(cell, sum) for each cell, ascending.
+template <typename Visit>
+void each_cell(std::span<const Extent> runs, std::span<const std::uint32_t> sums, Visit visit) {
+  std::size_t next = 0;
+  for (const Extent& run : runs)
+    for (Offset at = run.offset; at < run.end(); at = cell_at(run, at).end()) visit(cell_at(run, at), sums[next++]);
+}
+
 }  // namespace stridio

@@ -4,7 +4,8 @@
 //
 // A commit: all tell what they wrote; each takes from its own parts what anybody has overwritten (within a commit the
 // higher rank's bytes count), stores their metadata and makes data and metadata durable; rank 0 stores the root, makes it
-// durable, and overwrites the older header slot. So at every moment one slot names a whole generation.
+// durable, and overwrites one header slot, then the other, the order alternating. So at every moment one slot names a whole
+// generation, and at rest both name the newest.
 #include "interval/interval_file.h"
 
 #include <fmt/format.h>
@@ -26,41 +27,42 @@ constexpr Extent kWriting{kLocks, 1};
 Extent pin_of(std::uint64_t generation) { return {kLocks + 1 + static_cast<Offset>(generation), 1}; }
 Extent pins_below(std::uint64_t generation) { return {kLocks + 1, static_cast<Offset>(generation)}; }
 
-// The end of what is taken; means something only while the file is open for writing.
-constexpr Extent kAllocated{kSlots * kSlotBytes, 8};
+// How far space is taken; means something only while the file is open for writing.
+constexpr Extent kTaken{kSlots * kSlotBytes, 8};
 
 constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
+constexpr Bytes kLeastReclaimed = Bytes{256} << 10;
+constexpr Bytes kCopied = Bytes{4} << 20;  // at once, when a part is moved
 
 Offset up(Offset offset) { return (offset + kCell - 1) / kCell * kCell; }
 Offset down(Offset offset) { return offset / kCell * kCell; }
 
-// What is stored of a part, with its sums.
-struct Sums {
-  std::vector<Extent> runs;
-  std::vector<std::uint32_t> sums;
+template <typename Fragments>
+Sums sums_of(Fragments fragments) {
+  std::sort(fragments.begin(), fragments.end(),
+            [](const auto& a, const auto& b) { return a.stored.offset < b.stored.offset; });
+  Sums sums;
+  for (const auto& each : fragments) sums.add(each.stored, each.sum);
+  return sums;
+}
 
-  // At or behind what was added before; within a cell.
-  void add(Extent stored, std::uint32_t sum) {
-    if (runs.empty() || runs.back().end() < stored.offset) {
-      runs.push_back(stored);
-      sums.push_back(sum);
-      return;
-    }
-    runs.back().length += stored.length;
-    if (stored.offset % kCell == 0) {
-      sums.push_back(sum);
-    } else {
-      sums.back() = crc32c_joined(sums.back(), sum, stored.length);
-    }
+// A part of the given intervals, with the cells of `stored` in which any of them lies.
+Part with_cells(IntervalMap map, const Sums& stored, std::vector<Extent>& runs) {
+  std::vector<std::pair<Extent, std::uint32_t>> cells;
+  each_cell(stored.runs, stored.sums, [&](Extent cell, std::uint32_t sum) { cells.emplace_back(cell, sum); });
+  std::vector<bool> used(cells.size());
+  for (MapCursor cursor(map); !cursor.done(); cursor.next()) {
+    const Extent wanted = cursor.piece().stored_range();
+    auto cell = std::upper_bound(cells.begin(), cells.end(), wanted.offset,
+                                 [](Offset offset, const auto& each) { return offset < each.first.end(); });
+    for (; cell != cells.end() && cell->first.offset < wanted.end(); ++cell)
+      used[static_cast<std::size_t>(cell - cells.begin())] = true;
   }
-};
-
-// Calls visit(cell, sum) for each cell, ascending.
-template <typename Visit>
-void each_cell(std::span<const Extent> runs, std::span<const std::uint32_t> sums, Visit visit) {
-  std::size_t next = 0;
-  for (const Extent& run : runs)
-    for (Offset at = run.offset; at < run.end(); at = cell_at(run, at).end()) visit(cell_at(run, at), sums[next++]);
+  Sums kept;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (used[i]) kept.add(cells[i].first, cells[i].second);
+  runs = std::move(kept.runs);
+  return {std::move(map), std::move(kept.sums)};
 }
 
 }  // namespace
@@ -145,15 +147,15 @@ Status IntervalFile::pin(std::uint64_t generation) {
   return {};
 }
 
-// On rank 0, of the generation that is the newest from now on: whether older ones may be overwritten, and from where on
-// space is taken.
+// On rank 0, of the generation that is the newest from now on: whether older ones may be overwritten, and where it ends.
 Status IntervalFile::settle_space(const Root& root, Finished& told) {
   told.reuse = storage_->lock(pins_below(root.generation), LockMode::kExclusiveNow).has_value();
   const Offset end = up(std::max(root.end(), told.root.end()));
   ASSIGN_OR_RETURN(const Bytes size, storage_->size());
   if (told.reuse && size > end) RETURN_IF_ERROR(storage_->resize(end));
   told.end = told.reuse ? end : std::max(end, up(size));
-  RETURN_IF_ERROR(storage_->write(kAllocated, reinterpret_cast<const std::byte*>(&told.end)));
+  constexpr Bytes kNothing = 0;
+  RETURN_IF_ERROR(storage_->write(kTaken, reinterpret_cast<const std::byte*>(&kNothing)));
   return {};
 }
 
@@ -170,67 +172,75 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
       if (each.part) generation->keep(i, each.part);
     }
   }
-  log_.clear();
-  fragments_.clear();
+  written_ = {};
+  reclaim_at_ = kLeastReclaimed;
   seen_.size = seen_.cut = generation->root().size;
   seen_.generation = std::move(generation);
   chunk_ = {};
-  end_ = told.end;
   free_.clear();
-  if (writes_ && told.reuse) share_space(told);
-}
-
-// This rank's share of what lies free below the end.
-void IntervalFile::share_space(const Finished& told) {
-  auto taken = stored_extents(seen_.generation->root());
-  if (!taken) return;
-  taken->push_back(told.root);
-  taken->push_back({told.end, 0});
-  std::sort(taken->begin(), taken->end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
-  std::vector<Extent> holes;
-  Bytes all = 0;
-  Offset at = kFirstStored;
-  for (const Extent& extent : *taken) {
-    const Extent hole{up(at), std::max<Bytes>(0, down(extent.offset) - up(at))};
-    if (!hole.empty()) holes.push_back(hole);
-    all += hole.length;
-    at = std::max(at, extent.end());
-  }
-  const auto share = [&](int rank) { return down(static_cast<Offset>(__int128{all} * rank / group_.size())); };
-  Extent mine{share(group_.rank()), share(group_.rank() + 1) - share(group_.rank())};
-  if (group_.rank() + 1 == group_.size()) mine.length = all - mine.offset;
-  Bytes before = 0;
-  for (const Extent& hole : holes) {
-    const Extent part = intersect({before, hole.length}, mine);
-    if (!part.empty()) free_.push_back({hole.offset + part.offset - before, part.length});
-    before += hole.length;
-  }
+  taken_ = 0;
+  find_space(told);
 }
 
 // ---- Space
+//
+// All ranks know the holes of a generation, and see them and what lies behind its end as one sequence of bytes to take
+// from. How far it is taken is a word in the stored file, under a lock; of one process, in memory.
 
-Result<Extent> IntervalFile::allocate_at_end(Bytes bytes) {
-  bytes = up(bytes);
-  if (group_.size() == 1) return Extent{std::exchange(end_, end_ + bytes), bytes};
-  ASSIGN_OR_RETURN(const auto lock, storage_->lock(kAllocated, LockMode::kExclusive));
-  Offset end = 0;
-  ASSIGN_OR_RETURN(const Transferred got, storage_->read(kAllocated, reinterpret_cast<std::byte*>(&end)));
-  if (got.eof || end < end_ || end > kLocks - bytes || end % kCell != 0)
-    return fail(Error{.code = Code::kIo, .what = "somebody else has written to the interval file", .path = path()});
-  const Offset next = end + bytes;
-  RETURN_IF_ERROR(storage_->write(kAllocated, reinterpret_cast<const std::byte*>(&next)));
-  return Extent{end, bytes};
+// `reuse`: the holes too.
+void IntervalFile::find_space(const Finished& told) {
+  space_.clear();
+  if (told.reuse) {
+    auto used = stored_extents(seen_.generation->root()).value_or(std::vector<Extent>{});
+    used.push_back(told.root);
+    std::sort(used.begin(), used.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+    Offset at = kFirstStored;
+    for (const Extent& extent : used) {
+      const Extent hole{up(at), down(extent.offset) - up(at)};
+      if (!hole.empty()) space_.push_back(hole);
+      at = std::max(at, extent.end());
+    }
+  }
+  space_.push_back({told.end, kLocks - told.end});
+}
+
+Result<Offset> IntervalFile::take_space(Bytes bytes) {
+  if (group_.size() == 1) return std::exchange(taken_, taken_ + bytes);
+  ASSIGN_OR_RETURN(const auto lock, storage_->lock(kTaken, LockMode::kExclusive));
+  Bytes taken = 0;
+  ASSIGN_OR_RETURN(const Transferred got, storage_->read(kTaken, reinterpret_cast<std::byte*>(&taken)));
+  if (got.eof || taken < 0 || taken % kCell != 0)
+    return refuse(Code::kIo, "somebody else has written to the interval file");
+  const Bytes next = taken + bytes;
+  RETURN_IF_ERROR(storage_->write(kTaken, reinterpret_cast<const std::byte*>(&next)));
+  return taken;
+}
+
+// Makes the next `bytes` bytes or more this process's.
+Status IntervalFile::take_extents(Bytes bytes) {
+  const Bytes length = up(bytes);
+  ASSIGN_OR_RETURN(const Offset first, take_space(length));
+  std::vector<Extent> mine;
+  Offset before = 0;  // of the sequence
+  for (const Extent& extent : space_) {
+    const Extent part = intersect({first - before, length}, {0, extent.length});
+    if (!part.empty()) mine.push_back({extent.offset + part.offset, part.length});
+    before += extent.length;
+    if (before >= first + length) break;
+  }
+  free_.insert(free_.begin(), mine.rbegin(), mine.rend());  // the lowest is taken first
+  return {};
 }
 
 // One extent at least; as few as can be.
 Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
   std::vector<Extent> taken;
   while (bytes > 0) {
-    if (chunk_.empty() && !free_.empty()) {
+    if (chunk_.empty()) {
+      if (free_.empty())
+        RETURN_IF_ERROR(take_extents(std::max(bytes, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk))));
       chunk_ = free_.back();
       free_.pop_back();
-    } else if (chunk_.empty()) {
-      ASSIGN_OR_RETURN(chunk_, allocate_at_end(std::max(bytes, std::clamp(written_ / 4, kLeastChunk, kLargestChunk))));
     }
     const Extent part{chunk_.offset, std::min(bytes, chunk_.length)};
     chunk_ = {part.end(), chunk_.length - part.length};
@@ -240,21 +250,22 @@ Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
       taken.push_back(part);
     }
     bytes -= part.length;
-    written_ += part.length;
   }
   return taken;
 }
 
 // Metadata are one run.
 Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
-  if (chunk_.length < bytes) {
-    const auto enough = std::find_if(free_.begin(), free_.end(), [&](const Extent& each) { return each.length >= bytes; });
-    if (enough != free_.end()) {
-      chunk_ = *enough;
-      free_.erase(enough);
-    } else {
-      ASSIGN_OR_RETURN(chunk_, allocate_at_end(bytes));
+  while (chunk_.length < bytes) {
+    const auto enough = std::find_if(free_.rbegin(), free_.rend(), [&](const Extent& each) { return each.length >= bytes; });
+    if (enough == free_.rend()) {
+      RETURN_IF_ERROR(take_extents(bytes));
+      continue;
     }
+    const Extent rest{up(chunk_.offset), down(chunk_.end()) - up(chunk_.offset)};
+    chunk_ = *enough;
+    free_.erase(std::next(enough).base());
+    if (!rest.empty()) free_.push_back(rest);
   }
   const Extent taken{chunk_.offset, bytes};
   chunk_ = {taken.end(), chunk_.length - bytes};
@@ -269,7 +280,7 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
   {
     const std::scoped_lock lock(mutex_);
     from = seen_;
-    const auto layers = log_.layers();
+    const auto layers = written_.log.layers();
     from.layers.assign(layers.begin(), layers.end());
   }
   return guarded([&] { return read_intervals(*storage_, from, extents, memory); });
@@ -283,58 +294,96 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
   if (bytes == 0) return Transferred{};
   return guarded([&]() -> Result<Transferred> {
     const std::shared_lock epoch(epoch_);
-    std::vector<Extent> stored;
     {
       const std::scoped_lock lock(mutex_);
       if (broken_) return refuse(Code::kIo, "a commit has failed at its last step: open the interval file anew");
-      ASSIGN_OR_RETURN(stored, allocate(bytes));
+      reclaim();
     }
-    std::vector<Fragment> fragments;
-    MemoryCursor from(memory);
-    for (const Extent& run : stored)
-      for (Offset at = run.offset; at < run.end(); at = fragments.back().stored.end()) {
-        Fragment fragment{cell_at(run, at), 0};
-        for (Bytes left = fragment.stored.length; left > 0;) {
-          const Span piece = from.take(left);
-          fragment.sum = crc32c({piece.data, static_cast<std::size_t>(piece.length)}, fragment.sum);
-          left -= piece.length;
-        }
-        fragments.push_back(fragment);
-      }
-    ASSIGN_OR_RETURN(const Transferred moved, storage_->writev(stored, memory));
-    note(extents, stored, fragments);
-    return moved;
+    ASSIGN_OR_RETURN(const Appended appended, append(bytes, memory));
+    const std::scoped_lock lock(mutex_);
+    note(extents, appended, written_);
+    for (const Extent& extent : extents)
+      if (!extent.empty()) seen_.size = std::max(seen_.size, extent.end());
+    return appended.moved;
   });
 }
 
-// Where the bytes have gone.
-void IntervalFile::note(std::span<const Extent> extents, std::span<const Extent> stored,
-                        std::span<const Fragment> fragments) {
-  const std::scoped_lock lock(mutex_);
-  for (const Fragment& fragment : fragments) {
-    Fragment* const last = fragments_.empty() ? nullptr : &fragments_.back();
+// Stores the memory's bytes somewhere.
+Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const Span> memory) {
+  Appended appended;
+  {
+    const std::scoped_lock lock(mutex_);
+    ASSIGN_OR_RETURN(appended.stored, allocate(bytes));
+  }
+  MemoryCursor from(memory);
+  for (const Extent& run : appended.stored)
+    for (Offset at = run.offset; at < run.end(); at = appended.fragments.back().stored.end()) {
+      Fragment fragment{cell_at(run, at), 0};
+      for (Bytes left = fragment.stored.length; left > 0;) {
+        const Span piece = from.take(left);
+        fragment.sum = crc32c({piece.data, static_cast<std::size_t>(piece.length)}, fragment.sum);
+        left -= piece.length;
+      }
+      appended.fragments.push_back(fragment);
+    }
+  ASSIGN_OR_RETURN(appended.moved, storage_->writev(appended.stored, memory));
+  return appended;
+}
+
+// That the bytes of `extents` are what was appended.
+void IntervalFile::note(std::span<const Extent> extents, const Appended& appended, Written& written) {
+  for (const Fragment& fragment : appended.fragments) {
+    Fragment* const last = written.fragments.empty() ? nullptr : &written.fragments.back();
     if (last && last->stored.end() == fragment.stored.offset && fragment.stored.offset % kCell != 0) {
       last->sum = crc32c_joined(last->sum, fragment.sum, fragment.stored.length);
       last->stored.length += fragment.stored.length;
     } else {
-      fragments_.push_back(fragment);
+      written.fragments.push_back(fragment);
     }
+    written.bytes += fragment.stored.length;
   }
-  auto run = stored.begin();
+  auto run = appended.stored.begin();
   Bytes used = 0;  // of the run
   for (Extent extent : extents) {
-    seen_.size = extent.empty() ? seen_.size : std::max(seen_.size, extent.end());
     while (!extent.empty()) {
       if (used == run->length) {
         ++run;
         used = 0;
       }
       const Bytes length = std::min(extent.length, run->length - used);
-      log_.add({extent.offset, length, run->offset + used});
+      written.log.add({extent.offset, length, run->offset + used});
       extent = {extent.offset + length, extent.length - length};
       used += length;
     }
   }
+}
+
+// Bytes that were overwritten before any commit are nobody's: where they are many, their cells are free again.
+void IntervalFile::reclaim() {
+  if (written_.bytes < reclaim_at_) return;
+  const IntervalMap map = written_.log.merged();
+  std::vector<Extent> kept, freed;
+  const Sums stored = sums_of(written_.fragments);
+  const Part part = with_cells(map, stored, kept);
+  Bytes bytes = 0;
+  auto next = kept.begin();
+  for (const Extent& run : stored.runs) {
+    Offset at = run.offset;
+    for (; next != kept.end() && next->offset < run.end(); ++next) {
+      freed.push_back({at, next->offset - at});
+      at = next->end();
+      bytes += next->length;
+    }
+    freed.push_back({at, run.end() - at});
+  }
+  reclaim_at_ = kLeastReclaimed + bytes + bytes / 4;
+  for (const Extent& each : freed) {
+    const Extent whole{up(each.offset), down(each.end()) - up(each.offset)};
+    if (!whole.empty()) free_.push_back(whole);
+  }
+  written_.bytes = bytes;
+  written_.fragments.clear();
+  each_cell(kept, part.sums, [&](Extent cell, std::uint32_t sum) { written_.fragments.push_back({cell, sum}); });
 }
 
 Result<Transferred> IntervalFile::map(Extent, bool, const MapBody&) {
@@ -353,7 +402,7 @@ Status IntervalFile::resize(Bytes size) {
     const std::scoped_lock lock(mutex_);
     seen_.size = size;
     seen_.cut = std::min(seen_.cut, size);
-    log_.cut(size);
+    written_.log.cut(size);
     return {};
   });
 }
@@ -436,7 +485,7 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
     const Fixed fixed{seen_.size, seen_.cut};
     const auto bytes = std::as_bytes(std::span(&fixed, 1));
     mine.assign(bytes.begin(), bytes.end());
-    const IntervalMap written = log_.merged();
+    const IntervalMap written = written_.log.merged();
     mine.insert(mine.end(), written.encoded().begin(), written.encoded().end());
   }
   ASSIGN_OR_RETURN(const std::vector<Buffer> told, allgatherv(group_, mine));
@@ -450,33 +499,9 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   return all;
 }
 
-namespace {
-
-// A part of the given intervals, with the cells of `stored` in which any of them lies.
-Part with_cells(IntervalMap map, const Sums& stored, std::vector<Extent>& runs) {
-  std::vector<std::pair<Extent, std::uint32_t>> cells;
-  each_cell(stored.runs, stored.sums, [&](Extent cell, std::uint32_t sum) { cells.emplace_back(cell, sum); });
-  std::vector<bool> used(cells.size());
-  for (MapCursor cursor(map); !cursor.done(); cursor.next()) {
-    const Extent wanted = cursor.piece().stored_range();
-    auto cell = std::upper_bound(cells.begin(), cells.end(), wanted.offset,
-                                 [](Offset offset, const auto& each) { return offset < each.first.end(); });
-    for (; cell != cells.end() && cell->first.offset < wanted.end(); ++cell)
-      used[static_cast<std::size_t>(cell - cells.begin())] = true;
-  }
-  Sums kept;
-  for (std::size_t i = 0; i < cells.size(); ++i)
-    if (used[i]) kept.add(cells[i].first, cells[i].second);
-  runs = std::move(kept.runs);
-  return {std::move(map), std::move(kept.sums)};
-}
-
-}  // namespace
-
-IntervalFile::Own IntervalFile::make_own(IntervalMap map, const std::vector<Extent>& runs,
-                                         const std::vector<std::uint32_t>& sums) const {
+IntervalFile::Own IntervalFile::make_own(IntervalMap map, const Sums& stored) const {
   Own own;
-  own.part = std::make_shared<const Part>(with_cells(std::move(map), {runs, sums}, own.entry.runs));
+  own.part = std::make_shared<const Part>(with_cells(std::move(map), stored, own.entry.runs));
   own.changed = true;
   own.entry.process = static_cast<std::uint32_t>(group_.rank());
   own.entry.bounds = own.part->map.bounds();
@@ -504,22 +529,75 @@ Result<std::vector<IntervalFile::Own>> IntervalFile::prepare(const std::vector<A
     if (left.size() == entry.bytes) {
       parts.push_back({entry, part});
     } else if (!left.empty()) {
-      parts.push_back(make_own(std::move(left), entry.runs, part->sums));
+      parts.push_back(make_own(std::move(left), {entry.runs, part->sums}));
     }
   }
+  RETURN_IF_ERROR(compact(parts));
   IntervalMap written = all[static_cast<std::size_t>(group_.rank())].written;
   for (std::size_t rank = static_cast<std::size_t>(group_.rank()) + 1; rank < all.size(); ++rank)
     written = without(written, all[rank].written);
   if (!written.empty()) {
-    std::vector<Fragment> fragments = fragments_;
-    std::sort(fragments.begin(), fragments.end(),
-              [](const Fragment& a, const Fragment& b) { return a.stored.offset < b.stored.offset; });
-    Sums stored;
-    for (const Fragment& each : fragments) stored.add(each.stored, each.sum);
-    parts.push_back(make_own(std::move(written), stored.runs, stored.sums));
+    parts.push_back(make_own(std::move(written), sums_of(written_.fragments)));
   }
   RETURN_IF_ERROR(merge_small(parts));
   return parts;
+}
+
+// Moves parts of which much has been overwritten, so that their space is free with the next generation; and parts that lie
+// far behind the end that a compact file would have, where there is space before. A whole commit that writes everything
+// anew needs as much again as is live: with a quarter more overwritten, the file stays below 2.5 times that.
+Status IntervalFile::compact(std::vector<Own>& parts) {
+  const Bytes live = seen_.generation->root().live() + written_.bytes;
+  Bytes room = -written_.bytes;
+  for (std::size_t i = 0; i + 1 < space_.size(); ++i) room += space_[i].length / group_.size();
+  for (Own& own : parts) {
+    Bytes stored = 0;
+    for (const Extent& run : own.entry.runs) stored += run.length;
+    const bool sparse = stored - own.entry.bytes > own.entry.bytes / 4 + kCell;
+    const bool far = own.entry.runs.back().end() > 2 * live + kLeastReclaimed && room > own.entry.bytes;
+    if (!sparse && !far) continue;
+    if (!own.part) {
+      ASSIGN_OR_RETURN(own.part, known_part(own.entry));
+    }
+    ASSIGN_OR_RETURN(own, moved(own.part->map));
+    room -= own.entry.bytes;
+  }
+  return {};
+}
+
+// Intervals of this generation, stored anew.
+Result<IntervalFile::Own> IntervalFile::moved(const IntervalMap& map) {
+  Written written;
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(kCopied, map.size())));
+  std::vector<Extent> extents;
+  Bytes bytes = 0;
+  const auto copy = [&]() -> Status {
+    const Span span{buffer.data(), bytes};
+    ASSIGN_OR_RETURN(const Transferred got, read_intervals(*storage_, seen_, extents, {&span, 1}));
+    if (got.bytes < bytes) return refuse(Code::kIo, "the interval file is damaged: intervals behind its end");
+    ASSIGN_OR_RETURN(const Appended appended, append(bytes, {&span, 1}));
+    note(extents, appended, written);
+    extents.clear();
+    bytes = 0;
+    return {};
+  };
+  for (MapCursor cursor(map); !cursor.done(); cursor.next())
+    for (Extent left = cursor.piece().range(); !left.empty();) {
+      const Bytes length = std::min(left.length, static_cast<Bytes>(buffer.size()) - bytes);
+      extents.push_back({left.offset, length});
+      left = {left.offset + length, left.length - length};
+      bytes += length;
+      if (bytes == static_cast<Bytes>(buffer.size())) RETURN_IF_ERROR(copy());
+    }
+  if (bytes > 0) RETURN_IF_ERROR(copy());
+  return make_own(written.log.merged(), sums_of(written.fragments));
+}
+
+// Of a line that is this rank's.
+Result<std::shared_ptr<const Part>> IntervalFile::known_part(const PartEntry& entry) {
+  for (const std::size_t i : own_parts_)
+    if (seen_.generation->root().parts[i].metadata == entry.metadata) return seen_.generation->part(i, *storage_);
+  return refuse(Code::kOther, "a part of an interval file is not this process's");
 }
 
 // A part is merged into the one before it where it is not much smaller, so that a process's parts are few, and a piece
@@ -535,25 +613,19 @@ Status IntervalFile::merge_small(std::vector<Own>& parts) {
     parts.pop_back();
     Own& before = parts.back();
     if (!before.part) {
-      for (const std::size_t i : own_parts_)
-        if (seen_.generation->root().parts[i].metadata == before.entry.metadata) {
-          ASSIGN_OR_RETURN(before.part, seen_.generation->part(i, *storage_));
-        }
+      ASSIGN_OR_RETURN(before.part, known_part(before.entry));
     }
-    std::vector<std::pair<Extent, std::uint32_t>> cells;
+    std::vector<Fragment> cells;
     for (const Own* own : {&before, &last})
-      each_cell(own->entry.runs, own->part->sums, [&](Extent cell, std::uint32_t sum) { cells.emplace_back(cell, sum); });
-    std::sort(cells.begin(), cells.end(), [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
-    Sums stored;
-    for (const auto& [cell, sum] : cells) stored.add(cell, sum);
-    before = make_own(overlaid(last.part->map, before.part->map), stored.runs, stored.sums);
+      each_cell(own->entry.runs, own->part->sums, [&](Extent cell, std::uint32_t sum) { cells.push_back({cell, sum}); });
+    before = make_own(overlaid(last.part->map, before.part->map), sums_of(std::move(cells)));
   }
   return {};
 }
 
 // Writes the metadata of what has changed; then data and metadata are durable.
 Status IntervalFile::store(std::vector<Own>& parts) {
-  bool any = !fragments_.empty();
+  bool any = !written_.fragments.empty();
   for (Own& own : parts) {
     if (!own.changed) continue;
     any = true;
@@ -572,11 +644,15 @@ Status IntervalFile::finish(const Root& root, Finished& told) {
   ASSIGN_OR_RETURN(told.root, allocate_whole(static_cast<Bytes>(bytes.size())));
   RETURN_IF_ERROR(storage_->write(told.root, bytes.data()));
   RETURN_IF_ERROR(storage_->sync());
-  const Header header{.generation = root.generation, .root = told.root, .root_sum = crc32c(bytes)};
+  const std::vector<std::byte> header =
+      encode(Header{.generation = root.generation, .root = told.root, .root_sum = crc32c(bytes)});
+  const auto slot = [&](std::uint64_t number) {
+    return storage_->write({static_cast<Offset>(number % kSlots) * kSlotBytes, kHeaderBytes}, header.data());
+  };
   told.broken = true;
-  RETURN_IF_ERROR(storage_->write({static_cast<Offset>(root.generation % kSlots) * kSlotBytes, kHeaderBytes},
-                                  encode(header).data()));
+  RETURN_IF_ERROR(slot(root.generation));
   RETURN_IF_ERROR(storage_->sync());
+  RETURN_IF_ERROR(slot(root.generation + 1));  // durable before the next commit writes a slot
   RETURN_IF_ERROR(settle_space(root, told));
   told.broken = false;
   return {};

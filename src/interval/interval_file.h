@@ -48,6 +48,17 @@ class IntervalFile final : public Storage {
     Extent stored;
     std::uint32_t sum;
   };
+  struct Appended {
+    std::vector<Extent> stored;
+    std::vector<Fragment> fragments;
+    Transferred moved;
+  };
+  // What has been appended, and is not committed.
+  struct Written {
+    WriteLog log;
+    std::vector<Fragment> fragments;
+    Bytes bytes = 0;  // of them
+  };
   // A part of this process's, on its way into the next generation.
   struct Own {
     PartEntry entry;
@@ -76,18 +87,24 @@ class IntervalFile final : public Storage {
   Status pin(std::uint64_t generation);
   Status settle_space(const Root& root, Finished& told);
   void adopt(Root root, const std::vector<Own>& own, const Finished& told);
-  void share_space(const Finished& told);
 
-  Result<Extent> allocate_at_end(Bytes bytes);
+  void find_space(const Finished& told);
+  Result<Offset> take_space(Bytes bytes);
+  Status take_extents(Bytes bytes);
   Result<std::vector<Extent>> allocate(Bytes bytes);
   Result<Extent> allocate_whole(Bytes bytes);
-  void note(std::span<const Extent> extents, std::span<const Extent> stored, std::span<const Fragment> fragments);
+  Result<Appended> append(Bytes bytes, std::span<const Span> memory);
+  static void note(std::span<const Extent> extents, const Appended& appended, Written& written);
+  void reclaim();
   tl::unexpected<Error> refuse(Code code, std::string what) const;
   Status check_writable() const;
 
   Result<std::vector<Announcement>> announce();
   Result<std::vector<Own>> prepare(const std::vector<Announcement>& all);
-  Own make_own(IntervalMap map, const std::vector<Extent>& runs, const std::vector<std::uint32_t>& sums) const;
+  Own make_own(IntervalMap map, const Sums& stored) const;
+  Status compact(std::vector<Own>& parts);
+  Result<Own> moved(const IntervalMap& map);
+  Result<std::shared_ptr<const Part>> known_part(const PartEntry& entry);
   Status merge_small(std::vector<Own>& parts);
   Status store(std::vector<Own>& parts);
   Status finish(const Root& root, Finished& told);
@@ -101,12 +118,12 @@ class IntervalFile final : public Storage {
   std::mutex mutex_;         // of what follows
   Intervals seen_;           // without layers
   std::vector<std::size_t> own_parts_;  // of the generation's
-  WriteLog log_;
-  std::vector<Fragment> fragments_;
-  Extent chunk_;                // of the stored file, this process's to fill
-  std::vector<Extent> free_;    // likewise, later
-  Offset end_ = 0;              // of the stored file, when the generation began; of one process: now
-  Bytes written_ = 0;
+  Written written_;
+  Bytes reclaim_at_ = 0;        // of written_.bytes
+  std::vector<Extent> space_;   // of the stored file, for all ranks to take from, in order
+  Bytes taken_ = 0;             // of it, where there is one rank
+  std::vector<Extent> free_;    // taken by this one, whole cells, the last to be used first;
+  Extent chunk_;                // the one in use
   bool broken_ = false;
 };
 

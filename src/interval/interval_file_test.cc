@@ -6,6 +6,7 @@
 #include <barrier>
 
 #include "group/threads.h"
+#include "interval/check.h"
 #include "interval/testing.h"
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
@@ -191,6 +192,111 @@ TEST(IntervalFile, OneProgramWritesAtATime) {
     first->reset();
     ASSERT_TRUE(group.barrier());
     EXPECT_TRUE(IntervalFile::open(group, open_memory(file), true));
+  });
+}
+
+// ---- Space
+
+Bytes stored_bytes(const std::shared_ptr<MemoryFile>& file) { return *open_memory(file)->size(); }
+
+// Epochs that write again what is there, in many ways: after each, the file is at most 2.5 times what is live.
+TEST(IntervalFile, StaysSmallHoweverOftenItIsRewritten) {
+  const std::uint64_t seed = seed_of_this_run();
+  constexpr Bytes kSize = 8 << 20, kSlack = 3 * (384 << 10);  // of three processes
+  for (int way = 0; way < 6 && !HasFailure(); ++way) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    std::vector<Data> expected(1);
+    double most = 0;
+    Bytes before = 0;
+    for (int opening = 0; opening < 3; ++opening) {
+      const int ranks = way == 3 ? 1 + opening : 3;
+      run_threads(ranks, {}, [&](Group& group) {
+        auto opened = IntervalFile::open(group, open_memory(file), true);
+        ASSERT_TRUE(opened);
+        Random common(seed + static_cast<std::uint64_t>(100 * way + opening));
+        for (int epoch = 0; epoch < 8; ++epoch) {
+          SCOPED_TRACE("way " + std::to_string(way) + ", opening " + std::to_string(opening) + ", epoch " +
+                       std::to_string(epoch) + ", STRIDIO_SEED=" + std::to_string(seed));
+          Bytes block = 4096, length = kSize;
+          if (way == 1 || way == 3) block = draw(common, 1000, 100000);  // another view each time
+          if (way == 4) length = kSize >> (epoch % 4);                   // shrinks and grows
+          const bool first = opening == 0 && epoch == 0;
+          const bool scattered = way == 2 && !first;                     // a third of the blocks, by chance
+          const int repeats = way == 5 ? 5 : 1;                          // the same bytes again before the commit
+          Oracle oracle{expected[0]};
+          if (way == 4) {
+            ASSERT_TRUE((*opened)->resize(length));
+            oracle.bytes.resize(static_cast<std::size_t>(length));
+          }
+          for (int repeat = 0; repeat < repeats; ++repeat)
+            for (Offset at = 0; at < length; at += block) {
+              const Bytes part = std::min(block, length - at);
+              // Uneven: the last rank writes as much as all others.
+              const int owner = static_cast<int>(std::min<Bytes>(at / block % (2 * group.size()), group.size() - 1));
+              if (scattered && draw(common, 0, 2) != 0) continue;
+              Data data(static_cast<std::size_t>(part), static_cast<std::byte>(common()));
+              const std::vector<Extent> extents{{at, part}};
+              oracle.write(extents, data);
+              ASSERT_TRUE(owner != group.rank() || write_list(**opened, extents, data));
+            }
+          ASSERT_TRUE(group.barrier());
+          ASSERT_TRUE((*opened)->commit());
+          ASSERT_TRUE(group.barrier());
+          if (group.rank() == 0) {
+            expected[0] = oracle.bytes;
+            // Until a commit is durable, the generation before has its place too.
+            const Bytes live = std::max(length, std::exchange(before, length));
+            most = std::max(most, static_cast<double>(stored_bytes(file) - kSlack) / static_cast<double>(live));
+            EXPECT_LE(stored_bytes(file), live * 5 / 2 + kSlack);
+            EXPECT_TRUE(*read_all(**opened) == oracle.bytes);
+          }
+          ASSERT_TRUE(group.barrier());
+          if (::testing::Test::HasFailure()) return;
+        }
+      });
+      const auto check = check_interval_file(*open_memory(file));
+      ASSERT_TRUE(check);
+      EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+    }
+    std::cout << "way " << way << ": at most " << most << " times what is live\n";
+  }
+}
+
+// A reader sees the generation that it has opened, for as long as it has it open, whatever is committed meanwhile.
+TEST(IntervalFile, AReaderKeepsItsGeneration) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    auto writer = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(writer);
+    std::vector<std::pair<std::unique_ptr<IntervalFile>, Data>> readers;
+    Random random(1);
+    const std::vector<Extent> all{{0, 500000}};
+    for (int epoch = 0; epoch < 12; ++epoch) {
+      Data data = random_data(random, 500000);
+      ASSERT_TRUE(write_list(**writer, all, data));
+      ASSERT_TRUE((*writer)->commit());
+      if (epoch % 3 == 0) {
+        auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+        ASSERT_TRUE(reader);
+        readers.emplace_back(*std::move(reader), data);
+      }
+      if (epoch == 7) readers.erase(readers.begin());
+      for (const auto& [reader, expected] : readers) {
+        const auto read = read_all(*reader);
+        ASSERT_TRUE(read) << "epoch " << epoch << ": " << read.error().text();
+        EXPECT_TRUE(*read == expected) << "epoch " << epoch;
+      }
+    }
+    EXPECT_GT(stored_bytes(file), 5 * 500000);
+    readers.clear();
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      Data data = random_data(random, 500000);
+      ASSERT_TRUE(write_list(**writer, all, data));
+      ASSERT_TRUE((*writer)->commit());
+    }
+    EXPECT_LT(stored_bytes(file), 5 * 500000 / 2 + 300000);
   });
 }
 
