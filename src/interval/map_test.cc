@@ -65,6 +65,16 @@ TEST(IntervalMap, RegularPiecesTakeBytesNotKilobytes) {
   EXPECT_LT(builder.finish().encoded().size(), 8u);
 }
 
+TEST(IntervalMap, IsCodedAsTheFormatPageSays) {
+  MapBuilder builder;
+  for (int i = 0; i < 1000; ++i) builder.add({4096 + i * 16384, 4096, 32768 + i * 4096});
+  std::vector<std::byte> expected;
+  for (const int byte : {0x03, 0x80, 0x20, 0x80, 0x20, 0x80, 0x80, 0x04, 0xe8, 0x07, 0x80, 0x80, 0x01})
+    expected.push_back(static_cast<std::byte>(byte));
+  const IntervalMap map = builder.finish();
+  EXPECT_TRUE(std::ranges::equal(map.encoded(), expected));
+}
+
 TEST(IntervalMap, HoldsWhatWasAdded) {
   const std::uint64_t seed = seed_of_this_run();
   Random random(seed);
