@@ -8,6 +8,7 @@
 
 #include "doctor.h"
 #include "environment.h"
+#include "interval.h"
 #include "run.h"
 #include "show.h"
 
@@ -78,6 +79,25 @@ void add_show(CLI::App& app, ShowOptions& options) {
       "             {\"subarray\": {\"sizes\": [8, 8], \"subsizes\": [4, 4], \"starts\": [0, 4], \"element\": 1}}]}\n");
 }
 
+struct IntervalOptions {
+  std::string source, target;
+  bool json = false;
+  int threads = 0;
+};
+
+void add_interval(CLI::App& app, IntervalOptions& options) {
+  CLI::App* info = app.add_subcommand("info", "Say what an interval file holds");
+  info->add_option("FILE", options.source)->required();
+  info->add_flag("--json", options.json, "Print it as JSON");
+  CLI::App* check = app.add_subcommand("check", "Verify an interval file");
+  check->add_option("FILE", options.source)->required();
+  check->footer("The exit status is 0 if the file is whole, 1 if it is damaged; what is damaged is printed.\n");
+  CLI::App* flatten = app.add_subcommand("flatten", "Make the flat file that an interval file stands for");
+  flatten->add_option("SRC", options.source, "The interval file")->required();
+  flatten->add_option("DST", options.target, "The flat file, which is replaced")->required();
+  flatten->add_option("--threads", options.threads, "How many; 0: as many as cores")->check(CLI::NonNegativeNumber);
+}
+
 // What follows "--" is the user's command and never parsed; taken out of `own`.
 std::vector<std::string> take_command(std::vector<std::string>& own) {
   const auto separator = std::find(own.begin(), own.end(), "--");
@@ -110,7 +130,8 @@ int main(int argc, char** argv) {
       "  stridio run -- mpiexec -n 4 ./app                       the program's MPI-IO through "
       "Stridio\n"
       "  stridio run --report io.json -- mpiexec -n 4 ./app      and say where its time went\n"
-      "  stridio doctor                                          what works on this machine\n");
+      "  stridio doctor                                          what works on this machine\n"
+      "  stridio flatten checkpoint checkpoint.flat              the flat file of an interval file\n");
   RunOptions run_options;
   DoctorOptions doctor_options;
   std::string mpi, libmpi, calibrated;
@@ -118,6 +139,8 @@ int main(int argc, char** argv) {
   add_doctor(app, doctor_options, calibrated);
   ShowOptions show_options;
   add_show(app, show_options);
+  IntervalOptions interval;
+  add_interval(app, interval);
   std::vector<std::string> own(argv + 1, argv + argc);
   run_options.command = take_command(own);
   std::reverse(own.begin(), own.end());
@@ -128,6 +151,9 @@ int main(int argc, char** argv) {
   }
   if (!calibrated.empty()) return calibrate(calibrated);
   if (app.got_subcommand("show")) return show_view(show_options);
+  if (app.got_subcommand("info")) return interval_info(interval.source, interval.json);
+  if (app.got_subcommand("check")) return interval_check(interval.source);
+  if (app.got_subcommand("flatten")) return interval_flatten(interval.source, interval.target, interval.threads);
   if (app.got_subcommand("doctor")) return doctor(doctor_options, read_environment());
   return run_with(run_options, mpi, libmpi);
 }

@@ -1,5 +1,5 @@
 // mapped: windows of the file as memory, copied in place; what cannot be mapped goes as a list.
-// list: walks file and memory in step and hands batches of at most kBatch ranges to the storage; with staging, the
+// list: walks file and memory in step and hands batches of a bounded number of ranges to the storage; with staging, the
 // batch's memory goes through a buffer of one window. sieve: clusters from a needed byte to a needed one with no hole in
 // them that is larger than the plan says, at most one window long; as many clusters as fill the window's buffer are one
 // batch to the storage. Clusters without holes are written without reading them first, and moved straight from or to the
@@ -20,9 +20,8 @@
 namespace stridio {
 namespace {
 
-constexpr std::size_t kBatch = 1024;
-
 struct Batch {
+  std::size_t most = 1024;  // ranges
   std::vector<Extent> extents;
   std::vector<Span> spans;
   Bytes bytes = 0;
@@ -47,7 +46,7 @@ struct Batch {
       spans.push_back({data, length});
     }
   }
-  bool full() const { return extents.size() >= kBatch || spans.size() >= kBatch; }
+  bool full() const { return extents.size() >= most || spans.size() >= most; }
 };
 
 // The smallest range that holds all of the batch.
@@ -98,6 +97,7 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
   Transferred done;
   Batch batch;
+  batch.most = plan.ranges;
   Cursor at(file, from), user(memory.pattern, from);
   const Stopwatch watch(times.storage);
   while (at.position() < to) {
@@ -147,6 +147,7 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   const Bytes room = std::min(std::max<Bytes>(1, plan.window / 2), to - from);
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(2 * room));
   Half one{buffer.get()}, other{buffer.get() + room};
+  one.batch.most = other.batch.most = plan.ranges;
   Cursor at(file, from);
   Side user{memory.base, Cursor(memory.pattern, from)};
   Transferred done;

@@ -31,7 +31,9 @@ std::uint64_t fingerprint(const View& view) {
 
 }  // namespace
 
-FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) {}
+FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) { note_layout(); }
+
+void FileImpl::note_layout() { parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat"; }
 
 // ---- Sizes, synchronization, closing
 
@@ -52,22 +54,29 @@ Status FileImpl::change_size(Bytes size, Status (Storage::*change)(Bytes), const
     if (entry.size != entries.front().size)
       return fail(Code::kNotSame, fmt::format("{}: the ranks give different sizes, {} and {}", what,
                                               entries.front().size, entry.size));
-  if (parts_.group->rank() == 0) mine = (parts_.storage.get()->*change)(size);
+  if (parts_.group->rank() == 0 || parts_.interval) mine = (parts_.storage.get()->*change)(size);
   return agree(*parts_.group, mine);
 }
 
 Status FileImpl::set_size(Bytes size) { return change_size(size, &Storage::resize, "set_size"); }
 Status FileImpl::preallocate(Bytes size) { return change_size(size, &Storage::reserve, "preallocate"); }
 Result<Bytes> FileImpl::size() { return parts_.storage->size(); }
-Status FileImpl::sync() { return agree(*parts_.group, parts_.storage->sync()); }
+Status FileImpl::sync() {
+  if (parts_.interval) return parts_.interval->commit();
+  return agree(*parts_.group, parts_.storage->sync());
+}
 
 Status FileImpl::close() {
   Status mine;
   {
     const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
     const Status intact = agree(*parts_.group, shared_.pointer->intact());  // and nobody uses the pointer any more
+    Status committed;
+    if (parts_.interval && !parts_.mode.delete_on_close) committed = parts_.interval->commit();
     mine = shared_.pointer->reset(0);
+    if (!committed) mine = committed;
     shared_ = {};
+    parts_.interval = nullptr;
     parts_.storage.reset();
     mine = agree(*parts_.group, intact ? mine : intact);
     if (mine && parts_.mode.delete_on_close) {
@@ -144,6 +153,7 @@ Status FileImpl::agreed_view(const View& view, const HintList& hints, std::optio
 
 Status FileImpl::set_hints(const HintList& hints) {
   ASSIGN_OR_RETURN(parts_.hints, agree_on_hints(*parts_.group, parts_.hints, hints));
+  note_layout();
   return {};
 }
 
@@ -233,6 +243,12 @@ Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
 // The group's lock managers and its place among the file's openers are made once and kept: accesses of other threads may
 // hold locks.
 Status FileImpl::set_atomicity(bool atomic) {
+  if (atomic && parts_.interval)
+    return agree(*parts_.group,
+                 fail(Error{.code = Code::kUnsupportedOperation,
+                            .what = "set_atomicity: interval files have no atomic mode; MPI_File_sync shows each rank what "
+                                    "the others wrote",
+                            .path = parts_.path}));
   ASSIGN_OR_RETURN(const std::vector<int> all, allgather(*parts_.group, static_cast<int>(atomic)));
   for (const int each : all)
     if (each != all.front())

@@ -9,12 +9,14 @@
 #include "file/file.h"
 #include "file/report.h"
 #include "file/shared_state.h"
+#include "interval/interval_file.h"
 
 namespace stridio {
 
 struct FileParts {
   std::shared_ptr<Group> group;
   std::unique_ptr<Storage> storage;  // traced into report
+  IntervalFile* interval = nullptr;  // the storage, if it is one
   std::unique_ptr<Report> report;
   AccessMode mode;
   Hints hints;
@@ -76,6 +78,7 @@ class FileImpl final : public File {
     const std::scoped_lock lock(correction_mutex_);
     learn(corrections_[static_cast<std::size_t>(direction)]);
   }
+  void note_layout();
   void explain(const char* call, const std::string& why) const;
 
   FileParts parts_;

@@ -28,6 +28,10 @@ constexpr std::array kTable{
               "force a method: direct, list, mapped, sieve, independent, two_phase; where it is impossible or "
               "unsafe the planner chooses",
               true},
+    HintEntry{"stridio_layout", "flat",
+              "of a file that is made (or is empty): flat, or interval, which stores each process's intervals together; "
+              "reports what the file is",
+              true},
     HintEntry{"stridio_node_ranks", "0",
               "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)",
               true},
@@ -59,6 +63,11 @@ bool parse_method(const std::string& text, std::string& out) {
   return false;
 }
 
+bool parse_layout(const std::string& text, bool& interval) {
+  interval = text == "interval";
+  return interval || text == "flat";
+}
+
 constexpr Bytes kLargestBuffer = Bytes{1} << 40;
 
 bool assign(Hints& hints, const std::string& name, const std::string& value) {
@@ -73,6 +82,7 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
   if (name == "ind_wr_buffer_size")
     return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_wr_buffer_size);
   if (name == "stridio_method") return parse_method(value, hints.method);
+  if (name == "stridio_layout") return parse_layout(value, hints.interval);
   if (name == "stridio_node_ranks") return parse(value, 0, 1 << 30, hints.node_ranks);
   return true;
 }

@@ -8,6 +8,7 @@
 #include "collective/agreement.h"
 #include "file/file_impl.h"
 #include "file/profiles.h"
+#include "interval/interval_file.h"
 #include "storage/posix.h"
 
 namespace stridio {
@@ -28,8 +29,12 @@ Status AccessMode::check() const {
 
 namespace {
 
-// ROMIO's file-system prefixes name the kind of a mounted file system; the path is what follows.
+constexpr std::string_view kIntervalPrefix = "interval:";
+
+// ROMIO's file-system prefixes name the kind of a mounted file system; the path is what follows. So does ours, which
+// besides says what a new file becomes.
 Result<std::string> path_of(const std::string& name) {
+  if (name.starts_with(kIntervalPrefix)) return path_of(name.substr(kIntervalPrefix.size()));
   if (name.empty()) return fail(Code::kBadFileName, "the file name is empty");
   const std::size_t colon = name.find(':');
   if (colon == std::string::npos || colon < 2) return name;
@@ -37,11 +42,11 @@ Result<std::string> path_of(const std::string& name) {
   for (const std::string_view mounted :
        {"ufs", "nfs", "xfs", "pvfs2", "gpfs", "panfs", "lustre", "daos", "testfs", "ime", "quobyte"})
     if (prefix == mounted) return name.substr(colon + 1);
-  for (const std::string_view later : {"interval", "stridio", "rados", "exnode"})
+  for (const std::string_view later : {"stridio", "rados", "exnode"})
     if (prefix == later)
       return fail(Code::kUnsupportedOperation,
                   fmt::format("the prefix {}: names a storage that this version does not have yet; plain "
-                              "paths and ufs:, nfs:, lustre: ... work",
+                              "paths and interval:, ufs:, nfs:, lustre: ... work",
                               prefix));
   if (prefix.find('/') == std::string_view::npos && name.compare(colon, 3, "://") == 0)
     return fail(Code::kBadFileName,
@@ -72,17 +77,33 @@ Status same_mode(Group& group, const AccessMode& mode) {
   return {};
 }
 
-// An agreement after opening; rank 0 knows the mount's profile, which all take over.
-Result<Profile> all_opened(Group& group, const Status& mine, const Profile& profile) {
+// What rank 0 has learnt of the file, which all take over.
+struct Learnt {
+  Profile profile;  // of its mount
+  bool interval = false;
+};
+
+// An agreement after opening.
+Result<Learnt> all_opened(Group& group, const Status& mine, const Learnt& learnt) {
   struct Entry {
     Verdict verdict;
-    Profile profile;
+    Learnt learnt;
   };
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), profile}));
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), learnt}));
   std::vector<Verdict> verdicts;
   for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
   RETURN_IF_ERROR(worst(verdicts));
-  return entries.front().profile;
+  return entries.front().learnt;
+}
+
+// What a file is, its content says; an empty one becomes what is `wanted`.
+Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted) {
+  ASSIGN_OR_RETURN(const bool recognized, IntervalFile::recognized(storage));
+  if (recognized || !wanted || !mode.writes()) return recognized;
+  ASSIGN_OR_RETURN(const Bytes size, storage.size());
+  if (size > 0) return false;
+  RETURN_IF_ERROR(IntervalFile::format(storage));
+  return true;
 }
 
 }  // namespace
@@ -137,10 +158,26 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
       return open_posix(*path, wanted);
     };
     auto storage = open_as(mode, !created_before, opened);
-    if (storage && group->rank() == 0) parts.profile = profile_of(*path);
-    ASSIGN_OR_RETURN(parts.profile, all_opened(*group, storage ? Status() : fail(storage.error()), parts.profile));
+    Status mine = storage ? Status() : fail(storage.error());
+    Learnt learnt;
+    if (storage && group->rank() == 0) {
+      const bool wanted = parts.hints.interval || name.starts_with(kIntervalPrefix);
+      const Result<bool> interval = parts.readable ? is_interval_file(**storage, mode, wanted) : false;
+      if (interval) {
+        learnt = {profile_of(*path), *interval};
+      } else {
+        mine = fail(interval.error());
+      }
+    }
+    ASSIGN_OR_RETURN(learnt, all_opened(*group, mine, learnt));
+    parts.profile = learnt.profile;
     parts.path = *path;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
+    if (learnt.interval) {
+      ASSIGN_OR_RETURN(auto interval, IntervalFile::open(*group, std::move(parts.storage), mode.writes()));
+      parts.interval = interval.get();
+      parts.storage = std::move(interval);
+    }
   }
   if (const char* directory = std::getenv("STRIDIO_REPORT_DIR")) parts.report_directory = directory;
   if (const char* explain = std::getenv("STRIDIO_EXPLAIN")) parts.explain = *explain == '1';

@@ -56,7 +56,8 @@ Bytes sieving_window(const RequestShape& shape, const Profile& profile, const Ac
 Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profile& profile,
                        const AccessRules& rules) {
   const StorageCosts& costs = profile.of(shape.direction);
-  const double ranges = shape.ascending ? 1 + shape.gaps.count() : static_cast<double>(shape.file_ranges);
+  const bool appends = caps.appends && shape.direction == Direction::kWrite;
+  const double ranges = appends ? 1 : shape.ascending ? 1 + shape.gaps.count() : static_cast<double>(shape.file_ranges);
   const double requests =
       caps.native_list ? std::max(1.0, ranges / static_cast<double>(caps.largest_list)) : ranges;
   Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList};
@@ -207,6 +208,11 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.pipelined = profile.of(shape.direction).waits();
   plan.deep = deep_of(profile.of(shape.direction));
   plan.window = std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
+  if (caps.appends && shape.direction == Direction::kWrite) {
+    plan.deep = {};  // in depth each range would be a request
+    plan.window = rules.write_window;
+    plan.ranges = 1 << 16;
+  }
   if (plan.method == Method::kSieve) {
     plan.window = sieving_window(shape, profile, rules);
     plan.largest_gap = chosen->largest_gap;

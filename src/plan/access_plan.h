@@ -63,6 +63,7 @@ struct AccessPlan {
   bool locked = false;   // each request or window holds an exclusive range lock
   bool pipelined = false; // one half of the staging buffer is copied while the other moves
   Bytes window = 0;      // staging or sieving buffer, or length of a mapping
+  std::size_t ranges = 1024;  // of file or memory in one call of the storage
   Deep deep = {};
   Bytes largest_gap = 0; // sieve: holes up to this are taken along, larger ones part requests
   double seconds = 0;    // as past calls correct it

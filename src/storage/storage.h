@@ -18,6 +18,7 @@ struct Caps {
   bool locks = false;             // lock() excludes every opener of the file on every process
   bool native_list = false;       // many extents travel in one request
   bool maps = false;              // map() can be had
+  bool appends = false;           // a write of any list is one request: the file stores it together
   Bytes alignment = 1;            // transfers at multiples of this are cheapest
   Bytes preferred = 1 << 22;      // a transfer of this length runs at full bandwidth
   std::int64_t largest_list = 1;  // most extents in one native request

@@ -1,0 +1,17 @@
+// CRC32C (Castagnoli), as iSCSI, ext4 and SCTP compute it: by the processor's own instruction where it has one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/extent.h"
+
+namespace stridio {
+
+// Of `bytes` that follow others whose sum is `before`.
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
+
+// Of two strings of bytes one after the other, from their sums; `second_length` < 2^28.
+std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, Bytes second_length);
+
+}  // namespace stridio

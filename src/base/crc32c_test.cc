@@ -1,0 +1,39 @@
+#include "base/crc32c.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace stridio {
+namespace {
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Crc32c, IsTheStandardOne) {
+  EXPECT_EQ(crc32c({}), 0u);
+  EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283u);
+  EXPECT_EQ(crc32c(std::vector<std::byte>(32)), 0x8a9136aau);  // RFC 3720, B.4
+}
+
+TEST(Crc32c, PartsGiveTheSumOfTheWhole) {
+  std::mt19937_64 random(1);
+  std::vector<std::byte> bytes(100000);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  for (int i = 0; i < 300; ++i) {
+    const std::size_t length = random() % (i % 2 == 0 ? 64 : bytes.size()), middle = length == 0 ? 0 : random() % length;
+    const auto all = std::span(bytes).first(length);
+    std::uint32_t bitwise = 0;
+    for (const std::byte& byte : all) bitwise = crc32c({&byte, 1}, bitwise);
+    const std::uint32_t first = crc32c(all.first(middle)), second = crc32c(all.subspan(middle));
+    EXPECT_EQ(crc32c(all), bitwise);
+    EXPECT_EQ(crc32c(all.subspan(middle), first), bitwise);
+    EXPECT_EQ(crc32c_joined(first, second, static_cast<Bytes>(length - middle)), bitwise);
+  }
+}
+
+}  // namespace
+}  // namespace stridio

@@ -1,0 +1,218 @@
+// Crashes. A program of several ranks runs over a storage that records what it writes and syncs. Then at every point of
+// the record the machine fails: what a rank's handle has synced is there, of everything else any part may be, torn. The file that is left must open as it was at its last commit, byte for byte, or, while a commit was under way,
+// at that one; and go on from there.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "group/threads.h"
+#include "interval/check.h"
+#include "interval/interval_file.h"
+#include "interval/testing.h"
+#include "storage/memory.h"
+
+namespace stridio {
+namespace {
+
+struct Operation {
+  enum Kind { kWrite, kResize, kSync, kCommitBegins, kCommitted } kind;
+  int handle = 0;
+  Extent extent = {};  // kResize: its length is the new size
+  Data data = {};
+};
+
+struct Record {
+  std::mutex mutex;
+  std::vector<Operation> operations;
+
+  void add(Operation operation) {
+    const std::scoped_lock lock(mutex);
+    operations.push_back(std::move(operation));
+  }
+};
+
+class RecordingStorage final : public Storage {
+ public:
+  RecordingStorage(std::unique_ptr<Storage> storage, std::shared_ptr<Record> record, int handle)
+      : storage_(std::move(storage)), record_(std::move(record)), handle_(handle) {}
+
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    return storage_->readv(extents, memory);
+  }
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    Data data;
+    for (const Span& piece : memory) data.insert(data.end(), piece.data, piece.data + piece.length);
+    auto from = data.begin();
+    for (const Extent& extent : extents) {
+      record_->add({Operation::kWrite, handle_, extent, {from, from + extent.length}});
+      from += extent.length;
+    }
+    return storage_->writev(extents, memory);
+  }
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    return storage_->map(range, writes, body);
+  }
+  Result<Bytes> size() override { return storage_->size(); }
+  Status resize(Bytes size) override {
+    record_->add({Operation::kResize, handle_, {0, size}});
+    return storage_->resize(size);
+  }
+  Status reserve(Bytes size) override { return storage_->reserve(size); }
+  Status sync() override {
+    Status synced = storage_->sync();
+    record_->add({Operation::kSync, handle_});
+    return synced;
+  }
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return storage_->lock(range, mode); }
+  Caps caps() const override { return storage_->caps(); }
+  const std::string& path() const override { return storage_->path(); }
+
+ private:
+  const std::unique_ptr<Storage> storage_;
+  const std::shared_ptr<Record> record_;
+  const int handle_;
+};
+
+// What the machine has done, and what the file must be at each commit.
+struct Story {
+  std::shared_ptr<Record> record = std::make_shared<Record>();
+  std::vector<Data> commits{Data()};  // by generation, from 1 on
+};
+
+void tell_story(Story& story, std::uint64_t seed) {
+  const auto file = make_memory_file();
+  int next_handle = 0;
+  RecordingStorage maker(open_memory(file), story.record, next_handle++);
+  ASSERT_TRUE(IntervalFile::format(maker));
+  story.record->add({Operation::kCommitted});
+  Random random(seed);
+  Oracle oracle;
+  for (int opening = 0; opening < 3; ++opening) {
+    const auto ranks = static_cast<int>(draw(random, 1, 4));
+    const std::uint64_t run_seed = random();
+    run_threads(ranks, {}, [&](Group& group) {
+      const int handle = next_handle + group.rank();
+      auto opened = IntervalFile::open(
+          group, std::make_unique<RecordingStorage>(open_memory(file), story.record, handle), true);
+      ASSERT_TRUE(opened) << opened.error().text();
+      Random common(run_seed);  // all ranks draw all ranks' writes
+      for (int epoch = 0; epoch < 4; ++epoch) {
+        Oracle all = oracle;
+        const Bytes block = draw(common, 1, 3000), reach = draw(common, 1, 60000);
+        if (draw(common, 0, 4) == 0) {
+          const Bytes size = draw(common, 0, reach);
+          ASSERT_TRUE((*opened)->resize(size));
+          all.bytes.resize(static_cast<std::size_t>(size));
+        }
+        for (int rank = 0; rank < ranks; ++rank) {
+          std::vector<Extent> extents;
+          Bytes bytes = 0;
+          for (Offset at = rank * block; at < reach; at += block * ranks)
+            if (draw(common, 0, 2) != 0) extents.push_back({at, draw(common, 1, block)});
+          for (const Extent& extent : extents) bytes += extent.length;
+          Data data = random_data(common, bytes);
+          all.write(extents, data);
+          ASSERT_TRUE(rank != group.rank() || write_list(**opened, extents, data));
+        }
+        ASSERT_TRUE(group.barrier());
+        if (group.rank() == 0) {
+          oracle = all;
+          story.commits.push_back(all.bytes);
+          story.record->add({Operation::kCommitBegins});
+        }
+        ASSERT_TRUE(group.barrier());
+        ASSERT_TRUE((*opened)->commit());
+        ASSERT_TRUE(group.barrier());
+        if (group.rank() == 0) story.record->add({Operation::kCommitted});
+        ASSERT_TRUE(group.barrier());
+      }
+    });
+    next_handle += ranks;
+  }
+}
+
+void apply(Storage& storage, const Operation& operation, Bytes most) {
+  if (operation.kind == Operation::kResize) {
+    ASSERT_TRUE(storage.resize(operation.extent.length));
+  } else {
+    const Extent part{operation.extent.offset, std::min(most, operation.extent.length)};
+    ASSERT_TRUE(storage.write(part, operation.data.data()));
+  }
+}
+
+// The file after a crash before operation `point`: with everything that came before (`kind` 0), with nothing that was
+// not synced (1), or with some of it, torn (2). That is also what reordering leaves: no system lets an earlier write undo
+// a later one of the same bytes.
+std::shared_ptr<MemoryFile> crashed(const std::vector<Operation>& operations, std::size_t point, int kind, Random& random) {
+  const auto file = make_memory_file();
+  const auto storage = open_memory(file);
+  for (std::size_t i = 0; i < point; ++i) {
+    const Operation& operation = operations[i];
+    if (operation.kind != Operation::kWrite && operation.kind != Operation::kResize) continue;
+    bool synced = operation.kind == Operation::kResize;  // nor forgets a cut, and keeps what follows
+    for (std::size_t later = i + 1; later < point && !synced; ++later)
+      synced = operations[later].kind == Operation::kSync && operations[later].handle == operation.handle;
+    const std::int64_t fate = synced || kind == 0 ? 2 : kind == 1 ? 0 : draw(random, 0, 2);
+    if (fate == 0) continue;
+    apply(*storage, operation, fate == 2 ? operation.extent.length : draw(random, 0, operation.extent.length));
+  }
+  return file;
+}
+
+Result<Data> contents(Group& group, const std::shared_ptr<MemoryFile>& file) {
+  ASSIGN_OR_RETURN(const auto opened, IntervalFile::open(group, open_memory(file, {.read = true}), false));
+  return read_all(*opened);
+}
+
+void write_on(Group& group, const std::shared_ptr<MemoryFile>& file, Data bytes, Random& random) {
+  auto opened = IntervalFile::open(group, open_memory(file), true);
+  ASSERT_TRUE(opened) << opened.error().text();
+  Oracle oracle{std::move(bytes)};
+  const std::vector<Extent> extents{{draw(random, 0, 50000), draw(random, 1, 30000)}};
+  Data data = random_data(random, extents.front().length);
+  ASSERT_TRUE(write_list(**opened, extents, data));
+  oracle.write(extents, data);
+  ASSERT_TRUE((*opened)->commit());
+  opened->reset();
+  const auto read = contents(group, file);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_TRUE(*read == oracle.bytes) << "after going on";
+}
+
+TEST(Crash, LeavesTheLastCommitWhole) {
+  const std::uint64_t seed = seed_of_this_run();
+  int crashes = 0;
+  for (std::uint64_t round = 0; round < 3 && !HasFailure(); ++round) {
+    Story story;
+    tell_story(story, seed + round);
+    ASSERT_FALSE(HasFailure()) << "STRIDIO_SEED=" << seed;
+    const auto& operations = story.record->operations;
+    Random random(seed + round);
+    std::size_t committed = 0, begun = 0;  // of story.commits
+    run_threads(1, {}, [&](Group& group) {
+      for (std::size_t point = 0; point <= operations.size() && !HasFailure(); ++point) {
+        if (point > 0 && operations[point - 1].kind == Operation::kCommitted) committed = std::max<std::size_t>(committed + 1, 1);
+        if (point > 0 && operations[point - 1].kind == Operation::kCommitBegins) begun = committed + 1;
+        if (committed == 0) continue;  // not yet a file
+        begun = std::max(begun, committed);
+        for (int kind = 0; kind < 5; ++kind) {
+          SCOPED_TRACE("round " + std::to_string(round) + ", crash at " + std::to_string(point) + ", kind " +
+                       std::to_string(kind) + ", STRIDIO_SEED=" + std::to_string(seed));
+          const auto file = crashed(operations, point, std::min(kind, 2), random);
+          ++crashes;
+          const auto left = contents(group, file);
+          ASSERT_TRUE(left) << left.error().text();
+          ASSERT_TRUE(*left == story.commits[committed - 1] || *left == story.commits[begun - 1]);
+          const auto check = check_interval_file(*open_memory(file));
+          ASSERT_TRUE(check && check->damage.empty());
+          if (kind == 2) write_on(group, file, *left, random);
+        }
+      }
+    });
+  }
+  EXPECT_TRUE(HasFailure() || crashes > 900) << crashes;
+  std::cout << crashes << " crashes\n";
+}
+
+}  // namespace
+}  // namespace stridio

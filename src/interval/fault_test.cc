@@ -1,0 +1,239 @@
+// Files that are not as they should be, and storage that fails: a clear error, never wrong bytes, and the last
+// generation is still there.
+#include <gtest/gtest.h>
+
+#include "base/crc32c.h"
+#include "group/threads.h"
+#include "interval/check.h"
+#include "interval/interval_file.h"
+#include "interval/testing.h"
+#include "storage/memory.h"
+#include "storage/wrap/fault.h"
+
+namespace stridio {
+namespace {
+
+// A file of three ranks' interleaved blocks, in two generations.
+class Faulty : public ::testing::Test {
+ protected:
+  static constexpr Bytes kBlock = 1000, kTurns = 60;
+
+  void SetUp() override {
+    ASSERT_TRUE(IntervalFile::format(*storage()));
+    for (int epoch = 0; epoch < 2; ++epoch) run_threads(3, {}, [&](Group& group) { write_turns(group, epoch, kTurns); });
+    expected_ = pattern(1, kTurns);
+    bytes_ = *read_extent(*storage(), {0, *storage()->size()});
+  }
+
+  std::unique_ptr<Storage> storage() const { return open_memory(file_); }
+
+  static Data pattern(int epoch, Bytes turns) {
+    Random random(static_cast<std::uint64_t>(epoch));
+    return random_data(random, 3 * kBlock * turns);
+  }
+
+  Status write_turns(Group& group, int epoch, Bytes turns, const FaultPlan& plan = {}) const {
+    auto under = storage();
+    if (group.rank() == 0) under = wrap_fault(std::move(under), plan);
+    ASSIGN_OR_RETURN(const auto file, IntervalFile::open(group, std::move(under), true));
+    const Data all = pattern(epoch, turns);
+    std::vector<Extent> extents;
+    Data mine;
+    for (Bytes turn = 0; turn < turns; ++turn) {
+      extents.push_back({(3 * turn + group.rank()) * kBlock, kBlock});
+      mine.insert(mine.end(), all.begin() + extents.back().offset, all.begin() + extents.back().end());
+    }
+    const Status written = write_list(*file, extents, mine);
+    RETURN_IF_ERROR(agree(group, written));
+    return file->commit();
+  }
+
+  // What a reader of these bytes gets.
+  static Result<Data> read_back(const Data& bytes) {
+    const auto copy = make_memory_file();
+    EXPECT_TRUE(open_memory(copy)->write({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
+    Result<Data> read = fail(Code::kOther, "not read");
+    run_threads(1, {}, [&](Group& group) {
+      auto file = IntervalFile::open(group, open_memory(copy, {.read = true}), false);
+      read = file ? read_all(**file) : Result<Data>(fail(file.error()));
+    });
+    return read;
+  }
+
+  static Check checked(const Data& bytes) {
+    const auto copy = make_memory_file();
+    EXPECT_TRUE(open_memory(copy)->write({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
+    const auto check = check_interval_file(*open_memory(copy));
+    EXPECT_TRUE(check) << check.error().text();
+    return check.value_or(Check{});
+  }
+
+  // The root with a change, its sums right.
+  Data with_root(const std::function<void(Root&)>& change) const {
+    const auto header = newest_header(*storage());
+    auto root = decode_root(*read_root(*storage(), *header));
+    change(*root);
+    Data bytes = bytes_;
+    const Data changed = encode(*root);
+    const Header moved{.generation = header->generation + 1,
+                       .root = {static_cast<Offset>(bytes.size()), static_cast<Bytes>(changed.size())},
+                       .root_sum = crc32c(changed)};
+    bytes.insert(bytes.end(), changed.begin(), changed.end());
+    const Data slot = encode(moved);
+    std::copy(slot.begin(), slot.end(), bytes.begin());
+    return bytes;
+  }
+
+  const std::shared_ptr<MemoryFile> file_ = make_memory_file();
+  Data expected_, bytes_;
+};
+
+TEST_F(Faulty, EveryFlippedBitIsFoundOrHarmless) {
+  const std::uint64_t seed = seed_of_this_run();
+  Random random(seed);
+  int found = 0;
+  for (std::size_t i = 0; i < 1500; ++i) {
+    Data bytes = bytes_;
+    // Half of them in the first bytes, and where metadata are.
+    const auto at = static_cast<std::size_t>(draw(random, 0, i % 4 == 0 ? 70 : static_cast<std::int64_t>(bytes.size()) - 1));
+    bytes[at] ^= static_cast<std::byte>(1 << draw(random, 0, 7));
+    const auto read = read_back(bytes);
+    if (read) {
+      EXPECT_TRUE(*read == expected_) << at << ", STRIDIO_SEED=" << seed;
+    } else {
+      ++found;
+      EXPECT_FALSE(read.error().what.empty());
+      EXPECT_FALSE(checked(bytes).damage.empty()) << at << ", STRIDIO_SEED=" << seed;
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(found, 250);
+}
+
+TEST_F(Faulty, TruncatedFilesAreRefused) {
+  const std::uint64_t seed = seed_of_this_run();
+  Random random(seed);
+  for (int i = 0; i < 300; ++i) {
+    Data bytes = bytes_;
+    bytes.resize(static_cast<std::size_t>(draw(random, kSlotBytes + kHeaderBytes, static_cast<std::int64_t>(bytes.size()) - 1)));
+    const auto read = read_back(bytes);
+    if (read) {
+      EXPECT_TRUE(*read == expected_) << bytes.size();
+      continue;
+    }
+    EXPECT_EQ(read.error().code, Code::kIo);
+    EXPECT_NE(read.error().what.find("truncated"), std::string::npos) << read.error().what;
+    EXPECT_FALSE(checked(bytes).damage.empty());
+  }
+}
+
+TEST_F(Faulty, UnknownVersionsAreNamed) {
+  Data bytes = bytes_;
+  bytes[8] = bytes[kSlotBytes + 8] = std::byte{7};
+  const auto read = read_back(bytes);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Code::kUnsupportedOperation);
+  EXPECT_NE(read.error().what.find("version 7"), std::string::npos);
+}
+
+TEST_F(Faulty, HostileRootsAreRefused) {
+  const auto refused = [&](const std::function<void(Root&)>& change) {
+    const auto read = read_back(with_root(change));
+    return !read && read.error().code == Code::kIo;
+  };
+  ASSERT_TRUE(read_back(with_root([](Root&) {})));
+  constexpr Offset kFar = Offset{1} << 61;
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].runs = root.parts[1].runs; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].metadata = root.parts[1].metadata; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].metadata.length = kFar; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].metadata.offset = kFar; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].metadata = {kFar, kFar + 1}; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].runs = {{kFar, 100000}}; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].runs.clear(); }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].runs.front().length = 0; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].runs.front().length = -1; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].runs.front().length -= 100; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].runs.insert(root.parts[0].runs.begin(), {0, 10}); }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].bytes += 1; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].bounds.length += 1; }));
+  EXPECT_TRUE(refused([](Root& root) { root.parts[0].bounds = {kFar, kFar}; }));
+  EXPECT_TRUE(refused([](Root& root) { root.size -= 1; }));
+  EXPECT_TRUE(refused([](Root& root) { root.size = -1; }));
+}
+
+TEST_F(Faulty, IntervalsOfTwoProcessesAreFoundByTheCheck) {
+  const auto generation = Generation::newest(*storage());
+  const auto first = (*generation)->part(0, *storage());
+  const Root& root = (*generation)->root();
+  // The second process's metadata become the first's intervals in the second's runs.
+  const auto second = (*generation)->part(1, *storage());
+  MapBuilder builder;
+  Offset stored = root.parts[1].runs.front().offset;
+  for (MapCursor cursor((*first)->map); !cursor.done(); cursor.next()) {
+    builder.add({cursor.piece().logical, 10, stored});
+    stored += 10;
+  }
+  const Part forged{builder.finish(), (*second)->sums};
+  const Data metadata = encode(forged);
+  Data bytes = with_root([&](Root& changed) {
+    changed.parts[1].metadata = {static_cast<Offset>(bytes_.size()) + 10000, static_cast<Bytes>(metadata.size())};
+    changed.parts[1].sum = crc32c(metadata);
+    changed.parts[1].bounds = forged.map.bounds();
+    changed.parts[1].bytes = forged.map.size();
+  });
+  bytes.resize(bytes_.size() + 10000);
+  bytes.insert(bytes.end(), metadata.begin(), metadata.end());
+  const Check check = checked(bytes);
+  ASSERT_EQ(check.damage.size(), 1u);
+  EXPECT_NE(check.damage.front().find("overlap"), std::string::npos);
+}
+
+// The storage of rank 0 fails at each of its operations in turn, for once or from then on.
+TEST_F(Faulty, AFailedCommitLeavesTheGenerationBefore) {
+  int failed = 0;
+  for (const int error : {ENOSPC, EIO})
+    for (const std::int64_t every : {0, 1})
+      for (std::int64_t first = 0; first < 40; ++first) {
+        SCOPED_TRACE("operation " + std::to_string(first) + ", every " + std::to_string(every));
+        ASSERT_TRUE(storage()->resize(0));
+        ASSERT_TRUE(storage()->write({0, static_cast<Bytes>(bytes_.size())}, bytes_.data()));
+        const FaultPlan plan{.kinds = kFaultWrite | kFaultSync | kFaultResize, .first = first, .every = every,
+                             .sys_errno = error, .prefix = first % 3 == 0 ? 20 : 0};
+        std::array<Status, 3> statuses;
+        run_threads(3, {}, [&](Group& group) {
+          statuses[static_cast<std::size_t>(group.rank())] = write_turns(group, 2, kTurns + 5, plan);
+        });
+        EXPECT_EQ(statuses[0].has_value(), statuses[1].has_value());
+        EXPECT_EQ(statuses[0].has_value(), statuses[2].has_value());
+        failed += !statuses[0];
+        const auto read = read_back(*read_extent(*storage(), {0, *storage()->size()}));
+        ASSERT_TRUE(read) << read.error().text();
+        const Data after = pattern(2, kTurns + 5);
+        ASSERT_TRUE(*read == after || (!statuses[0] && *read == expected_));
+        if (HasFailure()) return;
+      }
+  EXPECT_GT(failed, 20);
+}
+
+// What was written is still there for the next try.
+TEST_F(Faulty, ACommitThatFoundNoSpaceCanBeTriedAgain) {
+  run_threads(1, {}, [&](Group& group) {
+    const FaultPlan plan{.kinds = kFaultWrite, .first = 2, .sys_errno = ENOSPC};
+    auto file = IntervalFile::open(group, wrap_fault(storage(), plan), true);
+    ASSERT_TRUE(file);
+    Oracle oracle{expected_};
+    Random random(1);
+    Data data = random_data(random, 50000);
+    const std::vector<Extent> extents{{100, 50000}};
+    ASSERT_TRUE(write_list(**file, extents, data));
+    oracle.write(extents, data);
+    const Status first = (*file)->commit();
+    ASSERT_FALSE(first);
+    EXPECT_EQ(first.error().code, Code::kNoSpace);
+    ASSERT_TRUE((*file)->commit());
+    EXPECT_TRUE(*read_all(**file) == oracle.bytes);
+  });
+}
+
+}  // namespace
+}  // namespace stridio

@@ -1,0 +1,92 @@
+// The bytes of an interval file, as docs/interval-file-format.md has them. Everything here may be handed bytes from
+// outside: what is not exactly right is refused.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "interval/map.h"
+
+namespace stridio {
+
+inline constexpr std::uint32_t kIntervalVersion = 1;
+inline constexpr Bytes kSlotBytes = 4096;  // from one header slot to the other
+inline constexpr int kSlots = 2;
+inline constexpr Bytes kHeaderBytes = 64;  // of a slot
+inline constexpr Bytes kCell = 16384;      // stored bytes are summed by cells of this grid
+inline constexpr Offset kFirstStored = kCell;
+
+// What a header slot says: where a generation's root lies.
+struct Header {
+  std::uint64_t generation = 0;
+  Extent root;
+  std::uint32_t root_sum = 0;
+};
+std::vector<std::byte> encode(const Header& header);
+// kBadFileName where the bytes do not begin as an interval file's, kUnsupportedOperation for a version that is not
+// known, kIo for a damaged slot.
+Result<Header> decode_header(std::span<const std::byte> slot);
+// Whether the bytes are those with which a slot begins.
+bool begins_interval_file(std::span<const std::byte> slot);
+
+// One line of the process table: intervals of one process, all of them disjoint from those of all other lines.
+struct PartEntry {
+  std::uint32_t process = 0;
+  Extent metadata;  // where the Part lies,
+  std::uint32_t sum = 0;
+  Extent bounds;    // of its intervals in the logical file
+  Bytes bytes = 0;  // in them
+  std::vector<Extent> runs;  // where it is stored: ascending, not touching
+};
+
+// A generation.
+struct Root {
+  std::uint64_t generation = 0;
+  Bytes size = 0;               // of the logical file
+  std::uint32_t processes = 0;  // of the group that wrote it
+  std::vector<PartEntry> parts;
+
+  Bytes live() const;   // bytes that it maps
+  Offset end() const;   // of what the entries refer to
+};
+std::vector<std::byte> encode(const Root& root);
+// Entries are checked against each other: nothing stored overlaps.
+Result<Root> decode_root(std::span<const std::byte> bytes);
+// The entries alone, as processes tell them to each other.
+std::vector<std::byte> encode(std::span<const PartEntry> parts);
+Result<std::vector<PartEntry>> decode_entries(std::span<const std::byte> bytes);
+// Everything that a root refers to, ascending; kIo where any of it overlaps.
+Result<std::vector<Extent>> stored_extents(const Root& root);
+
+// The intervals of a PartEntry, and the sums of what is stored: of each run those of its cells, run after run.
+struct Part {
+  IntervalMap map;
+  std::vector<std::uint32_t> sums;
+};
+std::vector<std::byte> encode(const Part& part);
+Result<Part> decode_part(std::span<const std::byte> bytes, const PartEntry& entry);
+
+// The part of `run` that lies in the cell of `offset`, which lies in it.
+inline Extent cell_at(Extent run, Offset offset) { return intersect(run, {offset / kCell * kCell, kCell}); }
+inline std::int64_t cells_of(Extent run) { return run.empty() ? 0 : (run.end() - 1) / kCell - run.offset / kCell + 1; }
+
+// What is stored of a part, with its sums.
+struct Sums {
+  std::vector<Extent> runs;
+  std::vector<std::uint32_t> sums;
+
+  // At or behind what was added before; within a cell.
+  void add(Extent stored, std::uint32_t sum);
+};
+
+// Calls visit(cell, sum) for each cell, ascending.
+template <typename Visit>
+void each_cell(std::span<const Extent> runs, std::span<const std::uint32_t> sums, Visit visit) {
+  std::size_t next = 0;
+  for (const Extent& run : runs)
+    for (Offset at = run.offset; at < run.end(); at = cell_at(run, at).end()) visit(cell_at(run, at), sums[next++]);
+}
+
+}  // namespace stridio

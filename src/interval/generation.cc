@@ -1,0 +1,313 @@
+// Reading: the requested extents, slice by slice, become pieces of what is stored; these are sorted by where they are
+// stored and fetched cell by cell, many cells in one request, since a cell is what a checksum can be verified of. A cell
+// that is wanted whole goes straight to the user's memory.
+#include "interval/generation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/crc32c.h"
+#include "storage/request.h"
+
+namespace stridio {
+
+namespace {
+
+Status check_reach(Storage& storage, Offset end, const char* what) {
+  ASSIGN_OR_RETURN(const Bytes size, storage.size());
+  if (end <= size) return {};
+  return fail(Error{.code = Code::kIo,
+                    .what = fmt::format("the interval file is truncated: it has {} bytes, but {} up to {}", size, what, end),
+                    .path = storage.path()});
+}
+
+Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent, const char* what) {
+  RETURN_IF_ERROR(check_reach(storage, extent.end(), what));  // before memory for it is asked for
+  std::vector<std::byte> bytes(static_cast<std::size_t>(extent.length));
+  ASSIGN_OR_RETURN(const Transferred got, storage.read(extent, bytes.data()));
+  if (got.eof) return fail(Error{.code = Code::kIo, .what = "the interval file is truncated", .path = storage.path()});
+  return bytes;
+}
+
+}  // namespace
+
+Result<Header> newest_header(Storage& storage) {
+  Result<Header> best = fail(Code::kBadFileName, "not an interval file");
+  for (int slot = 0; slot < kSlots; ++slot) {
+    std::vector<std::byte> bytes(kHeaderBytes);
+    ASSIGN_OR_RETURN(const Transferred got, storage.read({slot * kSlotBytes, kHeaderBytes}, bytes.data()));
+    bytes.resize(static_cast<std::size_t>(got.bytes));
+    auto header = decode_header(bytes);
+    if (!header && header.error().code == Code::kUnsupportedOperation) return header;
+    if (header ? !best || header->generation > best->generation
+               : !best && best.error().code == Code::kBadFileName)
+      best = std::move(header);
+  }
+  if (!best) best.error().path = storage.path();
+  return best;
+}
+
+Result<std::vector<std::byte>> read_root(Storage& storage, const Header& header) {
+  ASSIGN_OR_RETURN(std::vector<std::byte> bytes, read_whole(storage, header.root, "its root lies"));
+  if (crc32c(bytes) != header.root_sum)
+    return fail(Error{.code = Code::kIo,
+                      .what = "the interval file is damaged: its root has a wrong checksum",
+                      .path = storage.path()});
+  ASSIGN_OR_RETURN(const Root root, decode_root(bytes));
+  RETURN_IF_ERROR(check_reach(storage, root.end(), "data lie"));
+  return bytes;
+}
+
+// ---- Generation
+
+Generation::Generation(Root root) : root_(std::move(root)), parts_(root_.parts.size()) {}
+
+Result<std::shared_ptr<Generation>> Generation::newest(Storage& storage) {
+  ASSIGN_OR_RETURN(const Header header, newest_header(storage));
+  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_root(storage, header));
+  ASSIGN_OR_RETURN(Root root, decode_root(bytes));
+  return std::make_shared<Generation>(std::move(root));
+}
+
+Result<std::shared_ptr<const Part>> Generation::part(std::size_t i, Storage& storage) {
+  const std::scoped_lock lock(mutex_);
+  if (parts_[i]) return parts_[i];
+  const PartEntry& entry = root_.parts[i];
+  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, entry.metadata, "metadata lie"));
+  if (crc32c(bytes) != entry.sum)
+    return fail(Error{.code = Code::kIo,
+                      .what = fmt::format("the interval file is damaged: the metadata of process {} have a wrong checksum",
+                                          entry.process),
+                      .path = storage.path()});
+  ASSIGN_OR_RETURN(Part part, decode_part(bytes, entry));
+  parts_[i] = std::make_shared<const Part>(std::move(part));
+  return parts_[i];
+}
+
+void Generation::keep(std::size_t i, std::shared_ptr<const Part> part) {
+  const std::scoped_lock lock(mutex_);
+  parts_[i] = std::move(part);
+}
+
+void Generation::keep_from(Generation& earlier, std::size_t i) {
+  for (std::size_t k = 0; k < earlier.parts_.size(); ++k) {
+    if (earlier.root_.parts[k].metadata != root_.parts[i].metadata) continue;
+    const std::scoped_lock lock(earlier.mutex_);
+    return keep(i, earlier.parts_[k]);
+  }
+}
+
+// ---- Reading
+
+namespace {
+
+constexpr Bytes kSlice = Bytes{8} << 20;       // of a request that is looked up at once
+constexpr std::size_t kMostCells = 512;        // in one request: 8 MiB
+constexpr std::size_t kMostWanted = 1 << 17;
+
+// A piece of what is stored, and where in memory it goes.
+struct Wanted {
+  Offset stored = 0;
+  Bytes length = 0;
+  std::byte* data = nullptr;
+  std::size_t source = 0;
+};
+
+struct Source {
+  MapCursor cursor;
+  const PartEntry* entry = nullptr;  // null: not committed yet, and not summed
+  std::shared_ptr<const Part> part = nullptr;
+  std::vector<std::int64_t> first_sum = {};  // of each of the entry's runs
+};
+
+class Reader {
+ public:
+  Reader(Storage& storage, const Intervals& from) : storage_(storage), from_(from) {
+    for (const IntervalMap& layer : from.layers) sources_.push_back({MapCursor(layer)});
+    layers_ = sources_.size();
+    used_.resize(from.generation->root().parts.size());
+  }
+
+  Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory) {
+    Transferred moved;
+    MemoryCursor to(memory);
+    RunCursor runs(extents);
+    Bytes in_slice = 0;
+    while (const std::optional<Extent> run = runs.next()) {
+      const Extent present = intersect(*run, {0, from_.size});
+      for (Offset at = present.offset; at < present.offset + present.length;) {
+        const Span piece = to.take(std::min(present.end() - at, kSlice));
+        const Extent range{at, piece.length};
+        RETURN_IF_ERROR(use_parts(range));
+        find(0, range, piece.data);
+        at += piece.length;
+        in_slice += piece.length;
+        if (in_slice >= kSlice || wanted_.size() >= kMostWanted) {
+          RETURN_IF_ERROR(fetch(moved));
+          in_slice = 0;
+        }
+      }
+      moved.bytes += present.length;
+      moved.eof = present.length < run->length;
+      if (moved.eof) break;
+    }
+    RETURN_IF_ERROR(fetch(moved));
+    return moved;
+  }
+
+ private:
+  // The parts that have intervals in the range become sources.
+  Status use_parts(Extent range) {
+    const auto& parts = from_.generation->root().parts;
+    range = intersect(range, {0, from_.cut});
+    for (std::size_t i = 0; i < parts.size() && !range.empty(); ++i) {
+      if (used_[i] || intersect(parts[i].bounds, range).empty()) continue;
+      used_[i] = true;
+      ASSIGN_OR_RETURN(auto part, from_.generation->part(i, storage_));
+      Source source{MapCursor(part->map), &parts[i], part};
+      std::int64_t sums = 0;
+      for (const Extent& run : parts[i].runs) {
+        source.first_sum.push_back(sums);
+        sums += cells_of(run);
+      }
+      sources_.push_back(std::move(source));
+    }
+    return {};
+  }
+
+  // What the sources from `source` on have of the range.
+  void find(std::size_t source, Extent range, std::byte* data) {
+    if (range.empty()) return;
+    if (source == sources_.size()) {
+      std::memset(data, 0, static_cast<std::size_t>(range.length));
+      return;
+    }
+    const Extent window = source < layers_ ? range : intersect(range, {0, from_.cut});
+    const bool nothing = sources_[source].entry && intersect(sources_[source].entry->bounds, window).empty();
+    Offset at = range.offset;
+    MapCursor& cursor = sources_[source].cursor;
+    if (!nothing)
+      for (cursor.seek(at); !cursor.done(); cursor.next()) {
+        const Piece piece = cursor.piece().clipped(window);
+        if (piece.length == 0) break;
+        find(source + 1, {at, piece.logical - at}, data + (at - range.offset));
+        want(source, piece, data + (piece.logical - range.offset));
+        at = piece.end();
+      }
+    find(source + 1, {at, range.end() - at}, data + (at - range.offset));
+  }
+
+  // Cell by cell.
+  void want(std::size_t source, Piece piece, std::byte* data) {
+    while (piece.length > 0) {
+      const Bytes length = std::min(piece.length, kCell - piece.stored % kCell);
+      wanted_.push_back({piece.stored, length, data, source});
+      piece = {piece.logical + length, piece.length - length, piece.stored + length};
+      data += length;
+    }
+  }
+
+  struct Cell {
+    Extent stored;
+    std::uint32_t sum = 0;
+    bool summed = true;
+    std::byte* data = nullptr;
+    std::size_t first = 0, last = 0;  // of wanted_
+  };
+
+  Cell cell_of(const Wanted& wanted) const {
+    const Source& source = sources_[wanted.source];
+    if (!source.entry) return {.stored = {wanted.stored, wanted.length}, .summed = false};
+    const auto& runs = source.entry->runs;
+    const auto run = std::upper_bound(runs.begin(), runs.end(), wanted.stored,
+                                      [](Offset offset, const Extent& each) { return offset < each.end(); });
+    const std::int64_t sum = source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell -
+                             run->offset / kCell;
+    return {.stored = cell_at(*run, wanted.stored), .sum = source.part->sums[static_cast<std::size_t>(sum)]};
+  }
+
+  Status fetch(Transferred& moved) {
+    std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; });
+    for (std::size_t next = 0; next < wanted_.size();) {
+      cells_.clear();
+      while (next < wanted_.size() && cells_.size() < kMostCells) {
+        Cell cell = cell_of(wanted_[next]);
+        cell.first = next;
+        while (++next < wanted_.size() && wanted_[next].stored < cell.stored.end())
+          if (!cell.summed)
+            cell.stored.length = std::max(cell.stored.end(), wanted_[next].stored + wanted_[next].length) - cell.stored.offset;
+        cell.last = next;
+        for (std::size_t i = cell.first; i < cell.last && !cell.data; ++i)
+          if (wanted_[i].stored == cell.stored.offset && wanted_[i].length == cell.stored.length)
+            cell.data = wanted_[i].data;
+        cells_.push_back(cell);
+      }
+      RETURN_IF_ERROR(fetch_cells(moved));
+    }
+    wanted_.clear();
+    return {};
+  }
+
+  Status fetch_cells(Transferred& moved) {
+    std::vector<Extent> extents;
+    std::vector<Span> spans;
+    Bytes staged = 0, all = 0;
+    for (const Cell& cell : cells_)
+      if (!cell.data) staged += cell.stored.length;
+    if (static_cast<Bytes>(staging_size_) < staged) {
+      staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
+      staging_size_ = staged;
+    }
+    staged = 0;
+    for (Cell& cell : cells_) {
+      if (!cell.data) {
+        cell.data = staging_.get() + staged;
+        staged += cell.stored.length;
+      }
+      extents.push_back(cell.stored);
+      spans.push_back({cell.data, cell.stored.length});
+      all += cell.stored.length;
+    }
+    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
+    moved.requests += got.requests;
+    if (got.bytes < all)
+      return fail(Error{.code = Code::kIo, .what = "the interval file is truncated: data are missing at its end",
+                        .path = storage_.path()});
+    for (const Cell& cell : cells_) {
+      if (cell.summed && crc32c({cell.data, static_cast<std::size_t>(cell.stored.length)}) != cell.sum)
+        return fail(Error{.code = Code::kIo,
+                          .what = fmt::format("the interval file is damaged: the data stored at {} .. {} have a wrong "
+                                              "checksum",
+                                              cell.stored.offset, cell.stored.end()),
+                          .path = storage_.path()});
+      for (std::size_t i = cell.first; i < cell.last; ++i) {
+        const Wanted& wanted = wanted_[i];
+        const std::byte* from = cell.data + (wanted.stored - cell.stored.offset);
+        if (from != wanted.data) std::memcpy(wanted.data, from, static_cast<std::size_t>(wanted.length));
+      }
+    }
+    return {};
+  }
+
+  Storage& storage_;
+  const Intervals& from_;
+  std::vector<Source> sources_;  // the layers first
+  std::size_t layers_ = 0;
+  std::vector<bool> used_;       // of the generation's parts
+  std::vector<Wanted> wanted_;
+  std::vector<Cell> cells_;
+  std::unique_ptr<std::byte[]> staging_;
+  Bytes staging_size_ = 0;
+};
+
+}  // namespace
+
+Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
+                                   std::span<const Span> memory) {
+  return Reader(storage, from).read(extents, memory);
+}
+
+}  // namespace stridio

@@ -1,0 +1,51 @@
+// A committed generation of an interval file, as whoever reads it holds it; and the reading of intervals.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "interval/format.h"
+#include "storage/storage.h"
+
+namespace stridio {
+
+// The valid header slot with the higher generation. Where there is none, the error of the first slot.
+Result<Header> newest_header(Storage& storage);
+// The root's bytes, which are one, and the storage reaches as far as they say.
+Result<std::vector<std::byte>> read_root(Storage& storage, const Header& header);
+
+// Thread-safe.
+class Generation {
+ public:
+  explicit Generation(Root root);
+  static Result<std::shared_ptr<Generation>> newest(Storage& storage);
+
+  const Root& root() const { return root_; }
+  // The intervals of root().parts[i]: read and checked at the first call.
+  Result<std::shared_ptr<const Part>> part(std::size_t i, Storage& storage);
+  // They are known already,
+  void keep(std::size_t i, std::shared_ptr<const Part> part);
+  // or may be, where they have not changed since an earlier generation.
+  void keep_from(Generation& earlier, std::size_t i);
+
+ private:
+  const Root root_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const Part>> parts_;  // null: not read
+};
+
+// What is read from: a generation, and over it what this process has written since.
+struct Intervals {
+  std::shared_ptr<Generation> generation;
+  Bytes cut = 0;   // the generation counts below this offset only
+  Bytes size = 0;  // of the logical file
+  std::vector<IntervalMap> layers;  // each hides those behind it, and all the generation
+};
+
+// As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo
+// where one is wrong. Memory: some megabytes.
+Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
+                                   std::span<const Span> memory);
+
+}  // namespace stridio

@@ -1,0 +1,130 @@
+// IntervalFile: a file that stores the intervals of each process together, whatever their places in the logical file. A
+// Storage like any other, over any other, plus what its group does together. Every writev appends: one contiguous run,
+// no lock, no other process, nothing read and written back; where it belongs is noted in this process's log. commit()
+// makes the logs of all processes the file's next generation, and what they wrote visible to each other; until then a
+// process sees what was committed and its own.
+#pragma once
+
+#include <mutex>
+#include <shared_mutex>
+
+#include "collective/agreement.h"
+#include "group/group.h"
+#include "interval/generation.h"
+
+namespace stridio {
+
+class IntervalFile final : public Storage {
+ public:
+  // Whether the storage holds an interval file, also one that is damaged. An empty file is none.
+  static Result<bool> recognized(Storage& storage);
+  // Makes an empty file one, with a first generation that is empty.
+  static Status format(Storage& storage);
+  // Collective; fails alike on all ranks. kFileInUse where another program, or this one by another handle, has it open
+  // for writing. `group` must outlive it.
+  static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes);
+
+  // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
+  // for a further try. Where nobody has changed anything, nothing happens.
+  Status commit();
+
+  // As Storage says, with what this process can see. By all ranks alike:
+  Status resize(Bytes size) override;
+
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override;
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override;
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override;
+  Result<Bytes> size() override;
+  Status reserve(Bytes size) override;
+  // Of this process's bytes alone: only commit() makes a generation of them.
+  Status sync() override { return storage_->sync(); }
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
+  Caps caps() const override;
+  const std::string& path() const override { return storage_->path(); }
+
+ private:
+  // What one writev put into a cell.
+  struct Fragment {
+    Extent stored;
+    std::uint32_t sum;
+  };
+  struct Appended {
+    std::vector<Extent> stored;
+    std::vector<Fragment> fragments;
+    Transferred moved;
+  };
+  // What has been appended, and is not committed.
+  struct Written {
+    WriteLog log;
+    std::vector<Fragment> fragments;
+    Bytes bytes = 0;  // of them
+  };
+  // A part of this process's, on its way into the next generation.
+  struct Own {
+    PartEntry entry;
+    std::shared_ptr<const Part> part;  // null: not read, and not changed
+    bool changed = false;
+  };
+  // What a process has done since the last commit.
+  struct Announcement {
+    Bytes size = 0, cut = 0;
+    IntervalMap written;
+  };
+  // What rank 0 tells when a generation has become the newest.
+  struct Finished {
+    Verdict verdict;
+    Extent root;          // where the root lies
+    Offset end = 0;       // behind it is space for everybody
+    bool reuse = false;   // nobody reads older generations
+    bool broken = false;  // nobody knows which generation the header names
+  };
+
+  IntervalFile(Group& group, std::unique_ptr<Storage> storage, bool writes)
+      : group_(group), storage_(std::move(storage)), writes_(writes) {}
+
+  Status load();
+  Status begin(std::vector<std::byte>& root, Finished& told);
+  Status pin(std::uint64_t generation);
+  Status settle_space(const Root& root, Finished& told);
+  void adopt(Root root, const std::vector<Own>& own, const Finished& told);
+
+  void find_space(const Finished& told);
+  Result<Offset> take_space(Bytes bytes);
+  Status take_extents(Bytes bytes);
+  Result<std::vector<Extent>> allocate(Bytes bytes);
+  Result<Extent> allocate_whole(Bytes bytes);
+  Result<Appended> append(Bytes bytes, std::span<const Span> memory);
+  static void note(std::span<const Extent> extents, const Appended& appended, Written& written);
+  void reclaim();
+  tl::unexpected<Error> refuse(Code code, std::string what) const;
+  Status check_writable() const;
+
+  Result<std::vector<Announcement>> announce();
+  Result<std::vector<Own>> prepare(const std::vector<Announcement>& all);
+  Own make_own(IntervalMap map, const Sums& stored) const;
+  Status compact(std::vector<Own>& parts);
+  Result<Own> moved(const IntervalMap& map);
+  Result<std::shared_ptr<const Part>> known_part(const PartEntry& entry);
+  Status merge_small(std::vector<Own>& parts);
+  Status store(std::vector<Own>& parts);
+  Status finish(const Root& root, Finished& told);
+
+  Group& group_;
+  const std::unique_ptr<Storage> storage_;
+  const bool writes_;
+  std::unique_ptr<RangeLock> writing_, reading_;  // rank 0's: that nobody else writes; the pin of the generation
+
+  std::shared_mutex epoch_;  // exclusive: the commit
+  std::mutex mutex_;         // of what follows
+  Intervals seen_;           // without layers
+  std::vector<std::size_t> own_parts_;  // of the generation's
+  Written written_;
+  Bytes reclaim_at_ = 0;        // of written_.bytes
+  std::vector<Extent> space_;   // of the stored file, for all ranks to take from, in order
+  Bytes taken_ = 0;             // of it, where there is one rank
+  std::vector<Extent> free_;    // taken by this one, whole cells, the last to be used first;
+  Extent chunk_;                // the one in use
+  bool broken_ = false;
+};
+
+}  // namespace stridio

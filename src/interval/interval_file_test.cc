@@ -1,0 +1,331 @@
+// Random programs of several ranks, over several epochs and openings, against a byte array; and what a file promises.
+#include "interval/interval_file.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+
+#include "group/threads.h"
+#include "interval/check.h"
+#include "interval/testing.h"
+#include "storage/memory.h"
+#include "storage/wrap/fault.h"
+
+namespace stridio {
+namespace {
+
+constexpr Offset kReach = 200000;
+
+// What all ranks of a run share. Ranks write bytes of their own in an epoch, block by block.
+struct World {
+  std::shared_ptr<MemoryFile> file = make_memory_file();
+  Oracle committed;
+};
+
+// Extents within the blocks that are the rank's in this epoch.
+std::vector<Extent> own_extents(Random& random, Bytes block, int rank, int ranks) {
+  std::vector<Extent> extents;
+  const std::int64_t kind = draw(random, 0, 2), stride = block * ranks, most = kReach / stride;
+  std::int64_t at = draw(random, 0, most);
+  for (std::int64_t left = draw(random, 0, 60); left > 0 && at < most; --left) {
+    const Offset begin = at * stride + rank * block;
+    if (kind == 0) {
+      extents.push_back({begin, block});
+    } else {
+      const Bytes into = draw(random, 0, block - 1);
+      extents.push_back({begin + into, draw(random, 0, block - into)});
+    }
+    at += kind == 2 ? draw(random, 1, 5) : 1;
+  }
+  if (draw(random, 0, 2) == 0) std::shuffle(extents.begin(), extents.end(), random);
+  return extents;
+}
+
+// What one rank sees: the committed bytes below the lowest size set since, and its own over them.
+struct Sight {
+  Data committed;
+  Oracle seen;
+};
+
+void check_reads(Storage& file, const Oracle& expected, Random& random) {
+  ASSERT_EQ(file.size(), static_cast<Bytes>(expected.bytes.size()));
+  for (int i = 0; i < 3; ++i) {
+    const Extent extent{draw(random, 0, kReach), draw(random, 0, kReach / 2)};
+    const auto read = read_extent(file, extent);
+    ASSERT_TRUE(read) << read.error().text();
+    ASSERT_TRUE(*read == expected.read(extent)) << extent.offset << " " << extent.length;
+  }
+  std::vector<Extent> list;  // overlapping, in any order
+  Data wanted;
+  for (std::int64_t i = draw(random, 0, 50); i > 0 && !expected.bytes.empty(); --i) {
+    const Offset at = draw(random, 0, static_cast<std::int64_t>(expected.bytes.size()) - 1);
+    list.push_back({at, draw(random, 0, std::min<Bytes>(300, static_cast<Bytes>(expected.bytes.size()) - at))});
+    const Data bytes = expected.read(list.back());
+    wanted.insert(wanted.end(), bytes.begin(), bytes.end());
+  }
+  Data got(wanted.size());
+  const Span span{got.data(), static_cast<Bytes>(got.size())};
+  const auto moved = file.readv(list, {&span, 1});
+  ASSERT_TRUE(moved) << moved.error().text();
+  ASSERT_TRUE(got == wanted);
+}
+
+void run_rank(Group& group, World& world, std::uint64_t seed) {
+  Random common(seed), random(seed * 1000 + static_cast<std::uint64_t>(group.rank()));
+  auto opened = IntervalFile::open(group, open_memory(world.file), true);
+  ASSERT_TRUE(opened) << opened.error().text();
+  IntervalFile& file = **opened;
+  const std::int64_t epochs = draw(common, 1, 6);
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    const Bytes block = draw(common, 1, 3) == 1 ? draw(common, 1, 50) : draw(common, 1000, 20000);
+    Oracle seen = world.committed;
+    std::vector<std::pair<std::vector<Extent>, Data>> writes;
+    Bytes set_size = -1;
+    const std::int64_t resize_at = draw(common, 0, 12), new_size = draw(common, 0, kReach);
+    for (std::int64_t i = 0; i < 5; ++i) {
+      if (i == resize_at) {  // by all ranks, after and before what each writes
+        ASSERT_TRUE(group.barrier());
+        ASSERT_TRUE(file.resize(new_size));
+        seen.bytes.resize(static_cast<std::size_t>(new_size));
+        for (auto& [extents, data] : writes) {  // what of them lies behind is cut off
+          Data kept;
+          std::size_t from = 0;
+          for (Extent& extent : extents) {
+            const Bytes length = std::min(extent.length, std::max<Bytes>(0, new_size - extent.offset));
+            kept.insert(kept.end(), data.begin() + static_cast<std::ptrdiff_t>(from),
+                        data.begin() + static_cast<std::ptrdiff_t>(from + static_cast<std::size_t>(length)));
+            from += static_cast<std::size_t>(extent.length);
+            extent.length = length;
+          }
+          data = kept;
+        }
+        set_size = new_size;
+        ASSERT_TRUE(group.barrier());
+      }
+      const auto extents = own_extents(random, block, group.rank(), group.size());
+      Bytes bytes = 0;
+      for (const Extent& extent : extents) bytes += extent.length;
+      Data data = random_data(random, bytes);
+      const Status written = write_list(file, extents, data);
+      ASSERT_TRUE(written) << written.error().text();
+      seen.write(extents, data);
+      writes.emplace_back(extents, data);
+      if (draw(random, 0, 3) == 0) check_reads(file, seen, random);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    const Status committed = file.commit();
+    ASSERT_TRUE(committed) << committed.error().text();
+    for (int rank = 0; rank < group.size(); ++rank) {  // one after the other
+      ASSERT_TRUE(group.barrier());
+      if (rank != group.rank()) continue;
+      if (rank == 0 && set_size >= 0) world.committed.bytes.resize(static_cast<std::size_t>(set_size));
+      for (const auto& [extents, data] : writes) world.committed.write(extents, data);
+    }
+    ASSERT_TRUE(group.barrier());
+    check_reads(file, world.committed, random);
+    if (::testing::Test::HasFatalFailure()) return;
+    ASSERT_TRUE(group.barrier());
+  }
+}
+
+TEST(IntervalFile, AgreesWithAByteArray) {
+  const std::uint64_t seed = seed_of_this_run();
+  for (std::uint64_t round = 0; round < 60 && !HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round) + ", STRIDIO_SEED=" + std::to_string(seed));
+    Random random(seed + round);
+    World world;
+    ASSERT_TRUE(IntervalFile::format(*open_memory(world.file)));
+    for (std::int64_t opening = draw(random, 1, 3); opening > 0 && !HasFailure(); --opening) {
+      const auto ranks = static_cast<int>(draw(random, 1, 7));
+      const ThreadGroupOptions options{.ranks_per_node = static_cast<int>(draw(random, 0, 3))};
+      const std::uint64_t run_seed = random();
+      run_threads(ranks, options, [&](Group& group) { run_rank(group, world, run_seed); });
+    }
+    run_threads(1, {}, [&](Group& group) {
+      auto reader = IntervalFile::open(group, open_memory(world.file, {.read = true}), false);
+      ASSERT_TRUE(reader) << reader.error().text();
+      const auto all = read_all(**reader);
+      ASSERT_TRUE(all) << all.error().text();
+      EXPECT_TRUE(*all == world.committed.bytes);
+    });
+  }
+}
+
+// Of bytes that several ranks write in one epoch, all are one rank's; the later epoch wins whatever its rank.
+TEST(IntervalFile, TheLaterEpochWins) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(4, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    Data mine(10000, static_cast<std::byte>('a' + group.rank()));
+    const std::vector<Extent> all{{0, 10000}};
+    ASSERT_TRUE(write_list(**opened, all, mine));
+    ASSERT_TRUE((*opened)->commit());
+    const auto read = read_all(**opened);
+    ASSERT_TRUE(read);
+    EXPECT_TRUE(*read == Data(10000, read->front()));
+    for (int last = 0; last < group.size(); ++last) {
+      Data epoch(5000, static_cast<std::byte>('A' + last));
+      const std::vector<Extent> part{{2500, 5000}};
+      const bool writes = group.rank() == last;
+      ASSERT_TRUE(!writes || write_list(**opened, part, epoch));
+      ASSERT_TRUE((*opened)->commit());
+      const auto seen = read_extent(**opened, {2500, 5000});
+      ASSERT_TRUE(seen);
+      EXPECT_TRUE(*seen == epoch) << last;
+    }
+  });
+}
+
+TEST(IntervalFile, OneProgramWritesAtATime) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {}, [&](Group& group) {
+    auto first = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(first);
+    const auto second = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, Code::kFileInUse);
+    EXPECT_TRUE(IntervalFile::open(group, open_memory(file), false));
+    ASSERT_TRUE(group.barrier());
+    first->reset();
+    ASSERT_TRUE(group.barrier());
+    EXPECT_TRUE(IntervalFile::open(group, open_memory(file), true));
+  });
+}
+
+// ---- Space
+
+Bytes stored_bytes(const std::shared_ptr<MemoryFile>& file) { return *open_memory(file)->size(); }
+
+// Epochs that write again what is there, in many ways: after each, the file is at most 2.5 times what is live.
+TEST(IntervalFile, StaysSmallHoweverOftenItIsRewritten) {
+  const std::uint64_t seed = seed_of_this_run();
+  constexpr Bytes kSize = 8 << 20, kSlack = 3 * (384 << 10);  // of three processes
+  for (int way = 0; way < 6 && !HasFailure(); ++way) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    std::vector<Data> expected(1);
+    double most = 0;
+    Bytes before = 0;
+    for (int opening = 0; opening < 3; ++opening) {
+      const int ranks = way == 3 ? 1 + opening : 3;
+      run_threads(ranks, {}, [&](Group& group) {
+        auto opened = IntervalFile::open(group, open_memory(file), true);
+        ASSERT_TRUE(opened);
+        Random common(seed + static_cast<std::uint64_t>(100 * way + opening));
+        for (int epoch = 0; epoch < 8; ++epoch) {
+          SCOPED_TRACE("way " + std::to_string(way) + ", opening " + std::to_string(opening) + ", epoch " +
+                       std::to_string(epoch) + ", STRIDIO_SEED=" + std::to_string(seed));
+          Bytes block = 4096, length = kSize;
+          if (way == 1 || way == 3) block = draw(common, 1000, 100000);  // another view each time
+          if (way == 4) length = kSize >> (epoch % 4);                   // shrinks and grows
+          const bool first = opening == 0 && epoch == 0;
+          const bool scattered = way == 2 && !first;                     // a third of the blocks, by chance
+          const int repeats = way == 5 ? 5 : 1;                          // the same bytes again before the commit
+          Oracle oracle{expected[0]};
+          if (way == 4) {
+            ASSERT_TRUE((*opened)->resize(length));
+            oracle.bytes.resize(static_cast<std::size_t>(length));
+          }
+          for (int repeat = 0; repeat < repeats; ++repeat)
+            for (Offset at = 0; at < length; at += block) {
+              const Bytes part = std::min(block, length - at);
+              // Uneven: the last rank writes as much as all others.
+              const int owner = static_cast<int>(std::min<Bytes>(at / block % (2 * group.size()), group.size() - 1));
+              if (scattered && draw(common, 0, 2) != 0) continue;
+              Data data(static_cast<std::size_t>(part), static_cast<std::byte>(common()));
+              const std::vector<Extent> extents{{at, part}};
+              oracle.write(extents, data);
+              ASSERT_TRUE(owner != group.rank() || write_list(**opened, extents, data));
+            }
+          ASSERT_TRUE(group.barrier());
+          ASSERT_TRUE((*opened)->commit());
+          ASSERT_TRUE(group.barrier());
+          if (group.rank() == 0) {
+            expected[0] = oracle.bytes;
+            // Until a commit is durable, the generation before has its place too.
+            const Bytes live = std::max(length, std::exchange(before, length));
+            most = std::max(most, static_cast<double>(stored_bytes(file) - kSlack) / static_cast<double>(live));
+            EXPECT_LE(stored_bytes(file), live * 5 / 2 + kSlack);
+            EXPECT_TRUE(*read_all(**opened) == oracle.bytes);
+          }
+          ASSERT_TRUE(group.barrier());
+          if (::testing::Test::HasFailure()) return;
+        }
+      });
+      const auto check = check_interval_file(*open_memory(file));
+      ASSERT_TRUE(check);
+      EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+    }
+    std::cout << "way " << way << ": at most " << most << " times what is live\n";
+  }
+}
+
+// A reader sees the generation that it has opened, for as long as it has it open, whatever is committed meanwhile.
+TEST(IntervalFile, AReaderKeepsItsGeneration) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    auto writer = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(writer);
+    std::vector<std::pair<std::unique_ptr<IntervalFile>, Data>> readers;
+    Random random(1);
+    const std::vector<Extent> all{{0, 500000}};
+    for (int epoch = 0; epoch < 12; ++epoch) {
+      Data data = random_data(random, 500000);
+      ASSERT_TRUE(write_list(**writer, all, data));
+      ASSERT_TRUE((*writer)->commit());
+      if (epoch % 3 == 0) {
+        auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+        ASSERT_TRUE(reader);
+        readers.emplace_back(*std::move(reader), data);
+      }
+      if (epoch == 7) readers.erase(readers.begin());
+      for (const auto& [reader, expected] : readers) {
+        const auto read = read_all(*reader);
+        ASSERT_TRUE(read) << "epoch " << epoch << ": " << read.error().text();
+        EXPECT_TRUE(*read == expected) << "epoch " << epoch;
+      }
+    }
+    EXPECT_GT(stored_bytes(file), 5 * 500000);
+    readers.clear();
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      Data data = random_data(random, 500000);
+      ASSERT_TRUE(write_list(**writer, all, data));
+      ASSERT_TRUE((*writer)->commit());
+    }
+    EXPECT_LT(stored_bytes(file), 5 * 500000 / 2 + 300000);
+  });
+}
+
+// FLASH: 24 variables of 80 blocks of 4 KiB a process, each variable's blocks of all processes together.
+TEST(IntervalFile, MetadataOfFlashAreLittle) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  constexpr Bytes kBlock = 4096, kBlocks = 80, kVariables = 24;
+  run_threads(4, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    std::vector<Extent> extents;
+    for (Bytes variable = 0; variable < kVariables; ++variable)
+      for (Bytes block = 0; block < kBlocks; ++block)
+        extents.push_back({((variable * kBlocks + block) * group.size() + group.rank()) * kBlock, kBlock});
+    Data data(kBlock * kBlocks * kVariables);
+    ASSERT_TRUE(write_list(**opened, extents, data));
+    ASSERT_TRUE((*opened)->commit());
+  });
+  const auto storage = open_memory(file);
+  const auto generation = Generation::newest(*storage);
+  ASSERT_TRUE(generation);
+  Bytes metadata = 0;
+  for (const PartEntry& part : (*generation)->root().parts) metadata += part.metadata.length;
+  const Bytes live = (*generation)->root().live();
+  EXPECT_EQ(live, 4 * kBlock * kBlocks * kVariables);
+  EXPECT_LT(metadata, live / 1000);
+  EXPECT_LT(*storage->size(), live + live / 50);
+}
+
+}  // namespace
+}  // namespace stridio

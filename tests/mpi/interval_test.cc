@@ -1,0 +1,194 @@
+// Interval files through the MPI's own functions: made by prefix or hint, found by content.
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "mpi/mpi_fixture.h"
+
+namespace stridio::testing {
+namespace {
+
+class IntervalFiles : public MpiTest {
+ protected:
+  static constexpr int kBlock = 100, kBlocks = 50;
+
+  static std::string layout(MPI_File fh) {
+    MPI_Info info = MPI_INFO_NULL;
+    EXPECT_MPI_OK(MPI_File_get_info(fh, &info));
+    char value[MPI_MAX_INFO_VAL + 1] = {};
+    int found = 0;
+    MPI_Info_get(info, "stridio_layout", MPI_MAX_INFO_VAL, value, &found);
+    MPI_Info_free(&info);
+    return found ? value : "none";
+  }
+
+  MPI_File open_as(const std::string& name, int amode) const {
+    MPI_File fh = MPI_FILE_NULL;
+    EXPECT_MPI_OK(MPI_File_open(MPI_COMM_WORLD, name.c_str(), amode, MPI_INFO_NULL, &fh));
+    return fh;
+  }
+
+  // The ranks' blocks of ints in turn.
+  void set_cyclic_view(MPI_File fh) const {
+    MPI_Datatype block, turn;
+    MPI_Type_contiguous(kBlock, MPI_INT, &block);
+    MPI_Type_create_resized(block, 0, static_cast<MPI_Aint>(sizeof(int)) * kBlock * size(), &turn);
+    MPI_Type_commit(&turn);
+    EXPECT_MPI_OK(MPI_File_set_view(fh, static_cast<MPI_Offset>(sizeof(int)) * kBlock * rank(), MPI_INT, turn, "native",
+                                    MPI_INFO_NULL));
+    MPI_Type_free(&block);
+    MPI_Type_free(&turn);
+  }
+
+  int total() const { return kBlock * kBlocks * size(); }
+
+  // Place i of the file holds start + i.
+  std::vector<int> own(int start) const {
+    std::vector<int> values;
+    for (int block = 0; block < kBlocks; ++block)
+      for (int i = 0; i < kBlock; ++i) values.push_back(start + (block * size() + rank()) * kBlock + i);
+    return values;
+  }
+
+  void write_cyclic(MPI_File fh, int start, bool collective) const {
+    set_cyclic_view(fh);
+    const std::vector<int> values = own(start);
+    MPI_Status status;
+    const auto count = static_cast<int>(values.size());
+    EXPECT_MPI_OK(collective ? MPI_File_write_at_all(fh, 0, values.data(), count, MPI_INT, &status)
+                             : MPI_File_write_at(fh, 0, values.data(), count, MPI_INT, &status));
+    EXPECT_EQ(ints(status), count);
+  }
+
+  void expect_file(MPI_File fh, int start) const {
+    EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MPI_Offset bytes = 0;
+    EXPECT_MPI_OK(MPI_File_get_size(fh, &bytes));
+    EXPECT_EQ(bytes, static_cast<MPI_Offset>(sizeof(int)) * total());
+    std::vector<int> wanted(static_cast<std::size_t>(total()));
+    std::iota(wanted.begin(), wanted.end(), start);
+    EXPECT_TRUE(read_ints(fh, 0, total()) == wanted);
+    const int first = rank() * 977 % total();
+    std::vector<int> part(static_cast<std::size_t>(total() - first), -1);
+    EXPECT_MPI_OK(MPI_File_read_at_all(fh, first, part.data(), static_cast<int>(part.size()), MPI_INT, MPI_STATUS_IGNORE));
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), wanted.begin() + first));
+  }
+};
+
+TEST_F(IntervalFiles, AreMadeByPrefixAndFoundByContent) {
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+  EXPECT_EQ(layout(fh), "interval");
+  write_cyclic(fh, 1000, true);
+  EXPECT_MPI_OK(MPI_File_sync(fh));
+  expect_file(fh, 1000);
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  for (const int amode : {MPI_MODE_RDONLY, MPI_MODE_RDWR}) {
+    fh = open_as(path(), amode);
+    EXPECT_EQ(layout(fh), "interval");
+    expect_file(fh, 1000);
+    EXPECT_MPI_OK(MPI_File_close(&fh));
+  }
+  // Rewritten by another view, independently; close commits.
+  fh = open_as(path(), MPI_MODE_WRONLY);
+  std::vector<int> values(static_cast<std::size_t>(kBlock * kBlocks));
+  std::iota(values.begin(), values.end(), 5 + static_cast<int>(values.size()) * rank());
+  write_ints(fh, static_cast<MPI_Offset>(sizeof(int) * values.size()) * rank(), values);
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  fh = open_as(path(), MPI_MODE_RDONLY);
+  expect_file(fh, 5);
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+}
+
+TEST_F(IntervalFiles, AreMadeByHint) {
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "stridio_layout", "interval");
+  MPI_File fh = open(MPI_MODE_RDWR | MPI_MODE_CREATE, info);
+  EXPECT_EQ(layout(fh), "interval");
+  write_cyclic(fh, 7, false);
+  EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", info));
+  EXPECT_EQ(layout(fh), "interval");
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  fh = open(MPI_MODE_RDONLY);
+  expect_file(fh, 7);
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  MPI_Info_free(&info);
+}
+
+TEST_F(IntervalFiles, WhatAFileIsItsContentSays) {
+  MPI_File fh = open();
+  EXPECT_EQ(layout(fh), "flat");
+  if (rank() == 0) write_ints(fh, 0, {1, 2, 3});
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+  EXPECT_EQ(layout(fh), "flat");
+  EXPECT_EQ(read_ints(fh, 0, 10), (std::vector<int>{1, 2, 3}));
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  if (rank() == 0) EXPECT_MPI_OK(MPI_File_delete(("interval:" + path()).c_str(), MPI_INFO_NULL));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(IntervalFiles, SizesAreThoseOfTheLogicalFile) {
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+  write_cyclic(fh, 0, true);
+  EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+  EXPECT_MPI_OK(MPI_File_set_size(fh, 4 * 10));
+  EXPECT_MPI_OK(MPI_File_sync(fh));
+  EXPECT_EQ(read_ints(fh, 0, 20), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_MPI_OK(MPI_File_preallocate(fh, 4 * 12));
+  EXPECT_MPI_OK(MPI_File_sync(fh));
+  EXPECT_EQ(read_ints(fh, 8, 20), (std::vector<int>{8, 9, 0, 0}));
+  if (rank() == size() - 1) write_ints(fh, 14, {14});
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  fh = open(MPI_MODE_RDONLY | MPI_MODE_APPEND);
+  MPI_Offset bytes = 0;
+  EXPECT_MPI_OK(MPI_File_get_size(fh, &bytes));
+  EXPECT_EQ(bytes, 4 * 15);
+  EXPECT_EQ(read_ints(fh, 4 * 9, 20), (std::vector<int>{9, 0, 0, 0, 0, 14}));
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+}
+
+TEST_F(IntervalFiles, TheSharedPointerWorks) {
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+  EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+  for (int turn = 0; turn < 3; ++turn) {
+    const int mine = turn * size() + rank();
+    EXPECT_MPI_OK(MPI_File_write_ordered(fh, &mine, 1, MPI_INT, MPI_STATUS_IGNORE));
+  }
+  EXPECT_MPI_OK(MPI_File_sync(fh));
+  std::vector<int> wanted(static_cast<std::size_t>(3 * size()));
+  std::iota(wanted.begin(), wanted.end(), 0);
+  EXPECT_EQ(read_ints(fh, 0, 100), wanted);
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+}
+
+TEST_F(IntervalFiles, HaveNoAtomicMode) {
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+  EXPECT_MPI_ERROR(MPI_File_set_atomicity(fh, 1), MPI_ERR_UNSUPPORTED_OPERATION, "no atomic mode");
+  EXPECT_MPI_OK(MPI_File_set_atomicity(fh, 0));
+  MPI_File again = MPI_FILE_NULL;
+  EXPECT_MPI_ERROR(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDWR, MPI_INFO_NULL, &again),
+                   MPI_ERR_FILE_IN_USE, "one program at a time");
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+}
+
+TEST_F(IntervalFiles, DamageIsAnErrorOnAllRanks) {
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+  write_cyclic(fh, 3, true);
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  if (rank() == 0) std::filesystem::resize_file(path(), std::filesystem::file_size(path()) - 1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_MPI_ERROR(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDONLY, MPI_INFO_NULL, &fh), MPI_ERR_IO,
+                   "truncated");
+  if (rank() == 0) {
+    std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+    for (const int slot : {0, 4096}) file.seekp(slot + 8).put(9);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_MPI_ERROR(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDONLY, MPI_INFO_NULL, &fh),
+                   MPI_ERR_UNSUPPORTED_OPERATION, "version 9");
+}
+
+}  // namespace
+}  // namespace stridio::testing

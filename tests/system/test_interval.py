@@ -1,0 +1,110 @@
+"""Interval files from end to end: an unmodified program writes one, any other reads it, the tools and a reader made
+from the format's description agree on what it holds."""
+
+import json
+import pathlib
+import subprocess
+import unittest
+
+import interval_reader
+from support import BUILT, COMMAND, VENV, CommandTest
+
+WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
+
+# Rank by rank in turn, blocks of 1000 bytes; then a hole, and a tail that the last rank writes.
+PROGRAM = """\
+    import sys
+    from mpi4py import MPI
+    comm, path, mode = MPI.COMM_WORLD, sys.argv[1], sys.argv[2]
+    block, turns, writers, hole, tail = 1000, 40, int(sys.argv[3]), 5000, 777
+    body = bytes(i * 7919 // 13 % 251 for i in range(block * turns * writers))
+    whole = body + bytes(hole) + body[:tail]
+    if mode == "write":
+        file = MPI.File.Open(comm, path, MPI.MODE_CREATE | MPI.MODE_RDWR)
+        own = MPI.BYTE.Create_contiguous(block).Create_resized(0, block * comm.size).Commit()
+        file.Set_view(block * comm.rank, MPI.BYTE, own)
+        mine = b"".join(body[at:at + block] for at in range(block * comm.rank, len(body), block * comm.size))
+        file.Write_all(mine)
+        file.Set_view(0)
+        if comm.rank == comm.size - 1:
+            file.Write_at(len(body) + hole, body[:tail])
+        file.Close()
+    else:
+        file = MPI.File.Open(comm, path, MPI.MODE_RDONLY)
+        share = (len(whole) + comm.size - 1) // comm.size
+        mine = bytearray(len(whole[comm.rank * share:][:share]))
+        file.Read_at_all(comm.rank * share, mine)
+        assert mine == whole[comm.rank * share:][:share]
+        file.Close()
+        if comm.rank == 0 and len(sys.argv) > 4:
+            open(sys.argv[4], "wb").write(whole)
+"""
+
+
+@unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
+class IntervalFiles(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.stridio = COMMAND
+        self.program = self.script("program.py", PROGRAM)
+        self.path = self.folder / "file"
+
+    def ranks(self, family, ranks, *arguments):
+        done = self.run_stridio("run", "--", VENV / family / "bin/mpiexec", "-n", ranks, VENV / family / "bin/python",
+                                self.program, *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def write(self, family=WHEELS[0] if WHEELS else "", writers=3):
+        self.ranks(family, writers, f"interval:{self.path}", "write", writers)
+        self.ranks(family, 1, self.path, "read", writers, self.folder / "expected")
+        return (self.folder / "expected").read_bytes()
+
+    def succeed(self, *arguments):
+        done = self.run_stridio(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_written_read_and_flattened(self):
+        for family in WHEELS:
+            for writers, readers in ((3, 2), (1, 4)):
+                with self.subTest(family=family, writers=writers):
+                    self.path.unlink(missing_ok=True)
+                    expected = self.write(family, writers)
+                    self.ranks(family, readers, self.path, "read", writers)
+                    self.assertEqual(interval_reader.read(self.path), expected)
+                    self.assertEqual(self.succeed("check", self.path), f"{self.path}: whole\n")
+                    self.succeed("flatten", self.path, self.folder / "flat")
+                    self.assertEqual((self.folder / "flat").read_bytes(), expected)
+                    facts = json.loads(self.succeed("info", "--json", self.path))
+                    self.assertEqual((facts["size"], facts["bytes"], facts["processes"]),
+                                     (len(expected), len(expected) - 5000, writers))
+                    self.assertIn(f"{len(expected)} bytes", self.succeed("info", self.path))
+        self.assertEqual([p.name for p in self.folder.iterdir() if "partial" in p.name], [])
+
+    def test_damage_is_told(self):
+        self.write()
+        facts = json.loads(self.succeed("info", "--json", self.path))
+        data = bytearray(self.path.read_bytes())
+        data[40000] ^= 4  # of the first chunk, which some rank has filled
+        self.path.write_bytes(data)
+        check = self.run_stridio("check", self.path)
+        self.assertEqual(check.returncode, 1)
+        self.assertIn("wrong checksum", check.stdout)
+        flatten = self.run_stridio("flatten", self.path, self.folder / "flat")
+        self.assertEqual(flatten.returncode, 125)
+        self.assertIn("wrong checksum", flatten.stderr)
+        self.assertFalse((self.folder / "flat").exists())
+        self.path.write_bytes(data[:facts["size"] // 2])
+        check = self.run_stridio("check", self.path)
+        self.assertEqual(check.returncode, 1)
+        self.assertIn("truncated", check.stdout)
+
+    def test_other_files_are_refused(self):
+        flat = self.file("other")
+        for command in (["info", flat], ["check", flat], ["flatten", flat, self.folder / "flat"]):
+            done = self.run_stridio(*command)
+            self.assertEqual(done.returncode, 125)
+            self.assertIn("not an interval file", done.stderr)
+        done = self.run_stridio("check", self.folder / "missing")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("No such file", done.stderr)

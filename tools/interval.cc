@@ -1,0 +1,172 @@
+#include "interval.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "group/threads.h"
+#include "interval/check.h"
+#include "interval/interval_file.h"
+#include "run.h"
+#include "storage/posix.h"
+
+namespace stridio {
+namespace {
+
+int complain(const char* command, const Error& error, int status = kOwnError) {
+  fmt::print(stderr, "stridio {}: {}\n", command, error.text());
+  return status;
+}
+
+Result<std::unique_ptr<Storage>> open_source(const std::string& path) {
+  ASSIGN_OR_RETURN(auto storage, open_posix(path, {.read = true}));
+  ASSIGN_OR_RETURN(const bool recognized, IntervalFile::recognized(*storage));
+  if (!recognized) return fail(Error{.code = Code::kBadFileName, .what = "not an interval file", .path = path});
+  return storage;
+}
+
+// ---- info
+
+nlohmann::ordered_json facts_of(const Root& root, Bytes file_bytes) {
+  Bytes stored = 0, metadata = 0;
+  auto parts = nlohmann::ordered_json::array();
+  for (const PartEntry& part : root.parts) {
+    Bytes in_runs = 0;
+    for (const Extent& run : part.runs) in_runs += run.length;
+    parts.push_back({{"process", part.process}, {"bytes", part.bytes}, {"lower", part.bounds.offset},
+                     {"upper", part.bounds.end()}, {"stored_bytes", in_runs}, {"runs", part.runs.size()},
+                     {"metadata_bytes", part.metadata.length}});
+    stored += in_runs;
+    metadata += part.metadata.length;
+  }
+  return {{"format_version", kIntervalVersion}, {"generation", root.generation}, {"size", root.size},
+          {"processes", root.processes}, {"bytes", root.live()}, {"stored_bytes", stored}, {"metadata_bytes", metadata},
+          {"file_bytes", file_bytes}, {"parts", parts}};
+}
+
+Result<nlohmann::ordered_json> read_facts(const std::string& path) {
+  ASSIGN_OR_RETURN(auto storage, open_source(path));
+  ASSIGN_OR_RETURN(const auto generation, Generation::newest(*storage));
+  ASSIGN_OR_RETURN(const Bytes file_bytes, storage->size());
+  return facts_of(generation->root(), file_bytes);
+}
+
+void print_facts(const std::string& path, const nlohmann::ordered_json& facts) {
+  const auto number = [&](const char* name) { return facts[name].get<std::int64_t>(); };
+  const auto share = [&](Bytes part) {
+    return number("bytes") == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(number("bytes"));
+  };
+  fmt::print("{}: interval file, format version {}, generation {}\n", path, number("format_version"), number("generation"));
+  fmt::print("  size      {} bytes, {} of them written, the others zeros\n", number("size"), number("bytes"));
+  fmt::print("  stored    {} bytes of data, {} bytes of metadata ({:.2f} %) in {} bytes\n", number("stored_bytes"),
+             number("metadata_bytes"), share(number("metadata_bytes")), number("file_bytes"));
+  fmt::print("  written by {} process{}\n", number("processes"), number("processes") == 1 ? "" : "es");
+  for (const auto& part : facts["parts"])
+    fmt::print("    process {}: {} bytes between {} and {}, stored in {} run{}\n", part["process"].get<int>(),
+               part["bytes"].get<Bytes>(), part["lower"].get<Offset>(), part["upper"].get<Offset>(),
+               part["runs"].get<int>(), part["runs"].get<int>() == 1 ? "" : "s");
+}
+
+// ---- flatten
+
+class Flattening {
+ public:
+  Flattening(Storage& source, Storage& target, Bytes size)
+      : source_(source), target_(target), size_(size), shows_progress_(isatty(STDERR_FILENO) == 1) {}
+
+  Status run(int threads) {
+    RETURN_IF_ERROR(target_.resize(size_));
+    std::vector<std::thread> helpers;
+    for (int i = 1; i < threads; ++i) helpers.emplace_back([this] { work(); });
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (shows_progress_) fmt::print(stderr, "\r{:>30}\r", "");
+    RETURN_IF_ERROR(std::move(status_));
+    return target_.sync();
+  }
+
+ private:
+  static constexpr Bytes kWindow = Bytes{4} << 20;
+
+  void work() {
+    std::vector<std::byte> buffer(static_cast<std::size_t>(kWindow));
+    for (Offset at; !failed_ && (at = next_.fetch_add(kWindow)) < size_;) {
+      const Status moved = move({at, std::min(kWindow, size_ - at)}, buffer);
+      const std::scoped_lock lock(mutex_);
+      if (!moved && !failed_.exchange(true)) status_ = moved;
+      done_ += kWindow;
+      if (shows_progress_) fmt::print(stderr, "\r{:3} %", std::min<Bytes>(100, done_ * 100 / size_));
+    }
+  }
+
+  Status move(Extent window, std::vector<std::byte>& buffer) {
+    ASSIGN_OR_RETURN(const Transferred got, source_.read(window, buffer.data()));
+    if (got.bytes < window.length) return fail(Code::kIo, "the interval file has become shorter");
+    const auto bytes = std::span(buffer).first(static_cast<std::size_t>(window.length));
+    if (std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; })) return {};
+    RETURN_IF_ERROR(target_.write(window, buffer.data()));
+    return {};
+  }
+
+  Storage& source_;
+  Storage& target_;
+  const Bytes size_;
+  const bool shows_progress_;
+  std::atomic<Offset> next_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;
+  Bytes done_ = 0;
+  Status status_;
+};
+
+// The target appears when it is complete.
+Status flatten(Group& group, const std::string& source, const std::string& target, int threads) {
+  ASSIGN_OR_RETURN(auto storage, open_source(source));
+  ASSIGN_OR_RETURN(const auto file, IntervalFile::open(group, std::move(storage), false));
+  ASSIGN_OR_RETURN(const Bytes size, file->size());
+  const std::string partial = fmt::format("{}.stridio-partial-{}", target, getpid());
+  ASSIGN_OR_RETURN(auto flat, open_posix(partial, {.read = true, .write = true, .create = true, .exclusive = true}));
+  Status done = Flattening(*file, *flat, size).run(threads);
+  if (done && std::rename(partial.c_str(), target.c_str()) != 0)
+    done = fail_errno(errno, "giving the flat file its name", target);
+  if (!done) (void)remove_posix(partial);
+  return done;
+}
+
+}  // namespace
+
+int interval_info(const std::string& path, bool json) {
+  const auto facts = read_facts(path);
+  if (!facts) return complain("info", facts.error());
+  if (json) fmt::print("{}\n", facts->dump(2));
+  else print_facts(path, *facts);
+  return 0;
+}
+
+int interval_check(const std::string& path) {
+  auto storage = open_source(path);
+  if (!storage) return complain("check", storage.error());
+  const auto check = check_interval_file(**storage);
+  if (!check) return complain("check", check.error());
+  for (const std::string& note : check->notes) fmt::print("{}: note: {}\n", path, note);
+  for (const std::string& damage : check->damage) fmt::print("{}: {}\n", path, damage);
+  fmt::print("{}: {}\n", path, check->damage.empty() ? "whole" : "DAMAGED");
+  return check->damage.empty() ? 0 : 1;
+}
+
+int interval_flatten(const std::string& source, const std::string& target, int threads) {
+  if (threads == 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int status = 0;
+  run_threads(1, {}, [&](Group& group) {
+    if (const Status done = flatten(group, source, target, threads); !done) status = complain("flatten", done.error());
+  });
+  return status;
+}
+
+}  // namespace stridio
