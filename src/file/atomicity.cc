@@ -72,13 +72,11 @@ Status Atomicity::join_openers(bool readable) {
   return {};
 }
 
-Status Atomicity::cut(Group& group, const View& view) {
+void Atomicity::cut(Group& group, const View& view) {
   known_ = false;
   auto sets = cut_intervals(group, {view.displacement, view.filetype, view.filetype_extent});
   known_ = sets.has_value();
-  if (known_) sets_ = *std::move(sets);
-  if (!known_ && sets.error().code != Code::kNoMemory) return fail(sets.error());
-  return {};
+  sets_ = known_ ? *std::move(sets) : IntervalSets();
 }
 
 Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, LockMode mode, bool whole_range) {

@@ -11,8 +11,10 @@
 #include <mutex>
 #include <thread>
 
+#include "file/atomicity.h"
 #include "file/file.h"
 #include "group/threads.h"
+#include "storage/posix.h"
 #include "support/history.h"
 #include "support/random_pattern.h"
 
@@ -138,6 +140,32 @@ TEST_P(AtomicityTest, TilesOfSeveralHandlesHaveAnOrder) {
     });
   for (std::thread& program : programs) program.join();
   EXPECT_EQ(explain_disorder(history_), "");
+}
+
+// Two ranks interleave: what is private is held by both at once, though the ranges meet; what is shared is not.
+TEST_P(AtomicityTest, OnlySharedIntervalsAreLocked) {
+  for (const bool overlap : {false, true}) {
+    std::atomic<int> inside = 0, most = 0;
+    run_threads(2, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
+      auto storage = open_posix(folder_ + "/data", {.read = true, .write = true, .create = true});
+      ASSERT_TRUE(storage) << storage.error().text();
+      auto atomicity = Atomicity::start(group, **storage, true);
+      ASSERT_TRUE(atomicity) << atomicity.error().text();
+      (*atomicity)->cut(group, {group.rank() * 8, 1, Pattern::run(0, overlap ? 9 : 8), 16});
+      EXPECT_EQ((*atomicity)->sets().shared().empty(), !overlap);
+      ASSERT_TRUE(group.barrier());
+      {
+        const auto held = (*atomicity)->hold({8 * group.rank(), 1000}, LockMode::kExclusive, false);
+        ASSERT_TRUE(held) << held.error().text();
+        most = std::max<int>(most, ++inside);
+        std::this_thread::sleep_for(std::chrono::milliseconds(overlap ? 100 : 1000));
+        most = std::max<int>(most, inside);
+        --inside;
+      }
+      ASSERT_TRUE(group.barrier());
+    });
+    EXPECT_EQ(most, overlap ? 1 : 2);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, AtomicityTest, ::testing::Bool(),
