@@ -36,8 +36,8 @@ class Atomicity {
   Storage& storage_;
   std::unique_ptr<LockManager> locks_;
   IntervalSets sets_;
-  bool known_ = false;       // the sets
-  RangeTable own_;           // held by this rank's threads
+  bool known_ = false;                   // the sets
+  RangeTable own_;                       // held by this rank's threads
   std::unique_ptr<RangeLock> presence_;  // on the first rank
   bool may_be_alone_ = false;            // the first of the file's openers
   std::atomic<std::uint32_t> accesses_{0};

@@ -1,5 +1,7 @@
 // Atomic mode of files: what ranks do to overlapping tiles of a real file is as if done one after the other, among the ranks
 // of a handle and between handles; and what is private waits for nobody.
+#include "file/atomicity.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,7 +13,6 @@
 #include <mutex>
 #include <thread>
 
-#include "file/atomicity.h"
 #include "file/file.h"
 #include "group/threads.h"
 #include "storage/posix.h"
@@ -49,7 +50,8 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::unique_ptr<File> open(Group& group, int tile) const {
-    auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), folder_ + "/data", {.read_write = true, .create = true}, {});
+    auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), folder_ + "/data",
+                           {.read_write = true, .create = true}, {});
     EXPECT_TRUE(file) << file.error().text();
     EXPECT_TRUE((*file)->set_atomicity(true));
     EXPECT_TRUE((*file)->set_view(tile_view(tile), {}));
@@ -62,7 +64,8 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
     operation.writes = pick(random, 0, 1) == 0;
     operation.rank = rank;
     operation.value = operation.writes ? static_cast<std::uint64_t>(rank * 1000 + number + 1) : 0;
-    const auto first = pick(random, 0, 1) * pick(random, 0, kRows - 1), last = first == 0 ? kRows - 1 : pick(random, first, kRows - 1);
+    const auto first = pick(random, 0, 1) * pick(random, 0, kRows - 1),
+               last = first == 0 ? kRows - 1 : pick(random, first, kRows - 1);
     std::vector<Cell> cells(static_cast<std::size_t>((last - first + 1) * kTile));
     for (Cell& cell : cells) cell.fill(operation.value);
     Access access{.direction = operation.writes ? Direction::kWrite : Direction::kRead, .offset = first * kTile};
@@ -133,7 +136,8 @@ TEST_P(AtomicityTest, TilesOfSeveralHandlesHaveAnOrder) {
         const auto file = open(group, rank % 2);
         opened = true;
         std::vector<Operation> mine;
-        for (int i = 0; i < (rank == 0 ? 3 : 1) * kOperations; ++i) mine.push_back(operate(*file, random, rank, rank % 2, i));
+        for (int i = 0; i < (rank == 0 ? 3 : 1) * kOperations; ++i)
+          mine.push_back(operate(*file, random, rank, rank % 2, i));
         record(std::move(mine));
         EXPECT_TRUE(file->close());
       });
