@@ -76,7 +76,8 @@ struct Table {
 };
 
 Table run(const Workload& workload, int ranks) {
-  Table table{std::vector<Counts>(static_cast<std::size_t>(ranks)), std::vector<Knowledge>(static_cast<std::size_t>(ranks))};
+  Table table{std::vector<Counts>(static_cast<std::size_t>(ranks)),
+              std::vector<Knowledge>(static_cast<std::size_t>(ranks))};
   run_threads(ranks, {.ranks_per_node = kRanksPerNode}, [&](Group& inner) {
     const auto rank = static_cast<std::size_t>(inner.rank());
     const TiledView view = workload.view(inner.rank(), ranks);
@@ -120,8 +121,9 @@ void print(const char* name, int ranks, const Table& table) {
     locks.insert(each.locks.begin(), each.locks.end());
   }
   for (const auto& [manager, lock] : locks) managers.insert(manager);
-  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name, ranks, messages, most.messages,
-             bytes, most.bytes, most.agreed, most.heap, most.steps, managers.size(), locks.size(), classes, known);
+  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name, ranks, messages,
+             most.messages, bytes, most.bytes, most.agreed, most.heap, most.steps, managers.size(), locks.size(),
+             classes, known);
   if (inexact > 0) fmt::print("inexact: {}\n", inexact);
   std::fflush(stdout);
 }
@@ -149,7 +151,8 @@ int main_of(const std::vector<std::string>& arguments) {
   }
   if (all_ranks.empty()) all_ranks = {16, 64, 256, 1024};
   fmt::print(
-      "| | ranks | messages | most to a rank | bytes | most to a rank | agreed bytes | heap of a rank | steps | managers | "
+      "| | ranks | messages | most to a rank | bytes | most to a rank | agreed bytes | heap of a rank | steps | "
+      "managers | "
       "locks | of a rank | bytes known |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Workload& workload : kWorkloads) {
     for (const int ranks : all_ranks) {

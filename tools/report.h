@@ -5,7 +5,7 @@
 //    "calls":{"read":n,"write":n,"read_all":n,"write_all":n}, "bytes":{"read":n,"written":n},
 //    "methods":[{"method":text,"direction":"read|write","collective":bool,"calls":n,"bytes":n,"why":text}],
 //    "storage":{"read_requests":n,"write_requests":n,"read_bytes":n,"write_bytes":n,"locks":n,"syncs":n},
-//    "view":{"displacement":n,"extent":n,"pattern":hex},
+//    "view":{"displacement":n,"extent":n,"pattern":hex}, "intervals":{"shared_sets":n,"inexact":n},
 //    "seconds":{"exchange":x,"copy":x,"storage":x,"waiting":x,"open":x,"total":x}}
 //
 // total is the time inside MPI_File calls, and at least the sum of the others. What a record leaves

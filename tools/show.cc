@@ -38,7 +38,8 @@ constexpr int kWidth = 1000, kRow = 22, kLeft = 80, kTop = 34;
 // ---- Reading views
 
 Pattern box(const Json& json) {
-  const auto sizes = json.at("sizes").get<std::vector<Bytes>>(), subsizes = json.at("subsizes").get<std::vector<Bytes>>(),
+  const auto sizes = json.at("sizes").get<std::vector<Bytes>>(),
+             subsizes = json.at("subsizes").get<std::vector<Bytes>>(),
              starts = json.at("starts").get<std::vector<Bytes>>();
   if (sizes.empty() || sizes.size() != subsizes.size() || sizes.size() != starts.size())
     refuse("a subarray needs as many sizes as subsizes and starts");
@@ -96,7 +97,8 @@ Views read_views(const ShowOptions& options) {
   Json views = json.value("views", Json());
   if (json.contains("files"))
     for (const Json& file : json.at("files"))
-      if (views.empty() && (options.file.empty() || file.at("file") == options.file)) views = file.value("views", Json());
+      if (views.empty() && (options.file.empty() || file.at("file") == options.file))
+        views = file.value("views", Json());
   Views all{{}, json.value("end", Offset{0})};
   for (const Json& view : views) {
     const std::size_t rank = view.value("rank", all.by_rank.size());
@@ -141,7 +143,8 @@ std::vector<Class> classes_of(const std::vector<IntervalSets>& all) {
       Class shared{{}, each.bytes, each.exact};
       RunReader runs{Cursor(each.sharers)};
       while (const auto run = runs.next())
-        for (Offset sharer = run->offset; sharer < run->end(); ++sharer) shared.ranks.push_back(static_cast<int>(sharer));
+        for (Offset sharer = run->offset; sharer < run->end(); ++sharer)
+          shared.ranks.push_back(static_cast<int>(sharer));
       classes.push_back(std::move(shared));
     }
   }
@@ -149,12 +152,16 @@ std::vector<Class> classes_of(const std::vector<IntervalSets>& all) {
 }
 
 std::string text_of(const Class& each) {
-  std::string text = each.ranks.size() == 1 ? "private to rank" : each.exact ? "shared by ranks" : "perhaps shared by ranks";
+  std::string text = each.ranks.size() == 1 ? "private to rank"
+                     : each.exact           ? "shared by ranks"
+                                            : "perhaps shared by ranks";
   for (std::size_t i = 0; i < each.ranks.size(); ++i) {
     const bool goes_on = i > 0 && each.ranks[i] == each.ranks[i - 1] + 1;
     const bool ends = i + 1 == each.ranks.size() || each.ranks[i + 1] != each.ranks[i] + 1;
-    if (!goes_on) text += fmt::format(" {}", each.ranks[i]);
-    else if (ends) text += fmt::format("-{}", each.ranks[i]);
+    if (!goes_on)
+      text += fmt::format(" {}", each.ranks[i]);
+    else if (ends)
+      text += fmt::format("-{}", each.ranks[i]);
   }
   return text;
 }
@@ -173,7 +180,8 @@ void print_table(const std::vector<Class>& classes, Offset end, Bytes period) {
   fmt::print("{} in {}", counted(count, "interval"), counted(end, "byte"));
   if (period > 0) fmt::print(", of which the last {} repeat", period);
   for (const auto& [sharers, sum] : bytes)
-    fmt::print("; {} {}", counted(sum, "byte"), sharers == 1 ? std::string("private") : fmt::format("shared by {}", sharers));
+    fmt::print("; {} {}", counted(sum, "byte"),
+               sharers == 1 ? std::string("private") : fmt::format("shared by {}", sharers));
   fmt::print("\n");
   if (count > kMostLines) return;
   for (const auto& [begin, interval] : intervals)
@@ -185,10 +193,14 @@ void print_table(const std::vector<Class>& classes, Offset end, Bytes period) {
 const char* color_of(const Class& each) {
   if (!each.exact) return "#999999";
   switch (each.ranks.size()) {  // Okabe and Ito's palette
-    case 1: return "#56B4E9";
-    case 2: return "#E69F00";
-    case 3: return "#D55E00";
-    default: return "#CC79A7";
+    case 1:
+      return "#56B4E9";
+    case 2:
+      return "#E69F00";
+    case 3:
+      return "#D55E00";
+    default:
+      return "#CC79A7";
   }
 }
 
@@ -219,17 +231,22 @@ class Picture {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
         "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         kLeft + kWidth + 20, height);
-    text += fmt::format("<text x=\"{}\" y=\"18\">byte 0</text>\n<text x=\"{}\" y=\"18\" text-anchor=\"end\">{}</text>\n", kLeft,
-                        kLeft + kWidth, end_);
+    text +=
+        fmt::format("<text x=\"{}\" y=\"18\">byte 0</text>\n<text x=\"{}\" y=\"18\" text-anchor=\"end\">{}</text>\n",
+                    kLeft, kLeft + kWidth, end_);
     for (int row = 0; row <= ranks; ++row)
       text += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 8, kTop + kRow * row + 15,
                           row < ranks ? fmt::format("rank {}", row) : "all");
     text += rectangles_;
     int x = kLeft;
-    for (const auto& [color, name] : {std::pair("#56B4E9", "private"), {"#E69F00", "shared by 2"}, {"#D55E00", "by 3"},
-                                      {"#CC79A7", "by more"}, {"#999999", "perhaps shared"}}) {
-      text += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n<text x=\"{}\" y=\"{}\">{}</text>\n", x,
-                          height - 24, color, x + 16, height - 14, name);
+    for (const auto& [color, name] : {std::pair("#56B4E9", "private"),
+                                      {"#E69F00", "shared by 2"},
+                                      {"#D55E00", "by 3"},
+                                      {"#CC79A7", "by more"},
+                                      {"#999999", "perhaps shared"}}) {
+      text += fmt::format(
+          "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n<text x=\"{}\" y=\"{}\">{}</text>\n", x,
+          height - 24, color, x + 16, height - 14, name);
       x += 120;
     }
     return text + "</svg>\n";
@@ -239,7 +256,8 @@ class Picture {
   double x_of(Offset offset) const { return static_cast<double>(offset) / static_cast<double>(end_) * kWidth; }
   void add(int row, double from, double to, double opacity, const std::string& color, const std::string& title) {
     rectangles_ += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"{}\" fill-opacity=\"{:.2f}\" stroke=\"white\" "
+        "<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"{}\" fill-opacity=\"{:.2f}\" "
+        "stroke=\"white\" "
         "stroke-width=\"0.3\"><title>{}</title></rect>\n",
         kLeft + from, kTop + kRow * row, std::max(to - from, 0.3), kRow - 4, color, opacity, title);
   }

@@ -7,10 +7,10 @@
 namespace stridio {
 
 struct ShowOptions {
-  std::string source;       // the views; form in show.cc
-  std::string file;         // of a report: whose views; empty: the first that has some
-  std::string output;       // an SVG; empty: beside the table nothing is written
-  std::int64_t end = 0;     // how far to look; 0: as far as one repetition of all views goes
+  std::string source;    // the views; form in show.cc
+  std::string file;      // of a report: whose views; empty: the first that has some
+  std::string output;    // an SVG; empty: beside the table nothing is written
+  std::int64_t end = 0;  // how far to look; 0: as far as one repetition of all views goes
 };
 
 // Prints the intervals as a table, at most so many lines, and writes the picture. 0 if the views could be read.

@@ -46,7 +46,8 @@ Result<std::unique_ptr<Atomicity>> Atomicity::start(Group& group, Storage& stora
   ASSIGN_OR_RETURN(made->locks_, make_lock_manager(group, storage));
   Status mine;
   const IntervalLock any;  // whether locks can be had shows at the first try
-  if (const auto probe = made->locks_->lock({&any, 1}, {0, 1}, readable ? LockMode::kShared : LockMode::kExclusive); !probe)
+  if (const auto probe = made->locks_->lock({&any, 1}, {0, 1}, readable ? LockMode::kShared : LockMode::kExclusive);
+      !probe)
     mine = fail(probe.error());
   if (mine && group.rank() == 0) mine = made->join_openers(readable);
   RETURN_IF_ERROR(agree(group, mine));
@@ -65,20 +66,18 @@ Status Atomicity::join_openers(bool readable) {
     return {};
   }
   if (has_no_locks(first.error())) return {};
-  if (!readable) return {};  // who may not read cannot hold a shared lock
+  if (!readable) return {};                                     // who may not read cannot hold a shared lock
   auto crossing = storage_.lock(kCrossing, LockMode::kShared);  // waits for accesses under way
   if (crossing) presence_ = *std::move(crossing);
   if (!crossing && !has_no_locks(crossing.error())) return fail(crossing.error());
   return {};
 }
 
-Status Atomicity::cut(Group& group, const View& view) {
+void Atomicity::cut(Group& group, const View& view) {
   known_ = false;
   auto sets = cut_intervals(group, {view.displacement, view.filetype, view.filetype_extent});
   known_ = sets.has_value();
-  if (known_) sets_ = *std::move(sets);
-  if (!known_ && sets.error().code != Code::kNoMemory) return fail(sets.error());
-  return {};
+  sets_ = known_ ? *std::move(sets) : IntervalSets();
 }
 
 Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, LockMode mode, bool whole_range) {

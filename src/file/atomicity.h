@@ -18,8 +18,9 @@ class Atomicity {
   // memory and the storage has no locks.
   static Result<std::unique_ptr<Atomicity>> start(Group& group, Storage& storage, bool readable);
 
-  // Collective: the ranks' views from now on. Nobody is in an access.
-  Status cut(Group& group, const View& view);
+  // Collective: the ranks' views from now on. Nobody is in an access. Where the sets cannot be had, for want of memory, all
+  // counts as shared by all.
+  void cut(Group& group, const View& view);
 
   // While held, the access to `range`, of which the rank's view has all bytes that it touches, is atomic. `whole_range`:
   // the range is locked against all that lock ranges of the file.
@@ -35,8 +36,8 @@ class Atomicity {
   Storage& storage_;
   std::unique_ptr<LockManager> locks_;
   IntervalSets sets_;
-  bool known_ = false;       // the sets; else all counts as shared by all
-  RangeTable own_;           // held by this rank's threads
+  bool known_ = false;                   // the sets
+  RangeTable own_;                       // held by this rank's threads
   std::unique_ptr<RangeLock> presence_;  // on the first rank
   bool may_be_alone_ = false;            // the first of the file's openers
   std::atomic<std::uint32_t> accesses_{0};

@@ -1,5 +1,7 @@
 // Atomic mode of files: what ranks do to overlapping tiles of a real file is as if done one after the other, among the ranks
 // of a handle and between handles; and what is private waits for nobody.
+#include "file/atomicity.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,6 +15,7 @@
 
 #include "file/file.h"
 #include "group/threads.h"
+#include "storage/posix.h"
 #include "support/history.h"
 #include "support/random_pattern.h"
 
@@ -47,7 +50,8 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::unique_ptr<File> open(Group& group, int tile) const {
-    auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), folder_ + "/data", {.read_write = true, .create = true}, {});
+    auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), folder_ + "/data",
+                           {.read_write = true, .create = true}, {});
     EXPECT_TRUE(file) << file.error().text();
     EXPECT_TRUE((*file)->set_atomicity(true));
     EXPECT_TRUE((*file)->set_view(tile_view(tile), {}));
@@ -60,7 +64,8 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
     operation.writes = pick(random, 0, 1) == 0;
     operation.rank = rank;
     operation.value = operation.writes ? static_cast<std::uint64_t>(rank * 1000 + number + 1) : 0;
-    const auto first = pick(random, 0, 1) * pick(random, 0, kRows - 1), last = first == 0 ? kRows - 1 : pick(random, first, kRows - 1);
+    const auto first = pick(random, 0, 1) * pick(random, 0, kRows - 1),
+               last = first == 0 ? kRows - 1 : pick(random, first, kRows - 1);
     std::vector<Cell> cells(static_cast<std::size_t>((last - first + 1) * kTile));
     for (Cell& cell : cells) cell.fill(operation.value);
     Access access{.direction = operation.writes ? Direction::kWrite : Direction::kRead, .offset = first * kTile};
@@ -131,13 +136,40 @@ TEST_P(AtomicityTest, TilesOfSeveralHandlesHaveAnOrder) {
         const auto file = open(group, rank % 2);
         opened = true;
         std::vector<Operation> mine;
-        for (int i = 0; i < (rank == 0 ? 3 : 1) * kOperations; ++i) mine.push_back(operate(*file, random, rank, rank % 2, i));
+        for (int i = 0; i < (rank == 0 ? 3 : 1) * kOperations; ++i)
+          mine.push_back(operate(*file, random, rank, rank % 2, i));
         record(std::move(mine));
         EXPECT_TRUE(file->close());
       });
     });
   for (std::thread& program : programs) program.join();
   EXPECT_EQ(explain_disorder(history_), "");
+}
+
+// Two ranks interleave: what is private is held by both at once, though the ranges meet; what is shared is not.
+TEST_P(AtomicityTest, OnlySharedIntervalsAreLocked) {
+  for (const bool overlap : {false, true}) {
+    std::atomic<int> inside = 0, most = 0;
+    run_threads(2, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
+      auto storage = open_posix(folder_ + "/data", {.read = true, .write = true, .create = true});
+      ASSERT_TRUE(storage) << storage.error().text();
+      auto atomicity = Atomicity::start(group, **storage, true);
+      ASSERT_TRUE(atomicity) << atomicity.error().text();
+      (*atomicity)->cut(group, {group.rank() * 8, 1, Pattern::run(0, overlap ? 9 : 8), 16});
+      EXPECT_EQ((*atomicity)->sets().shared().empty(), !overlap);
+      ASSERT_TRUE(group.barrier());
+      {
+        const auto held = (*atomicity)->hold({8 * group.rank(), 1000}, LockMode::kExclusive, false);
+        ASSERT_TRUE(held) << held.error().text();
+        most = std::max<int>(most, ++inside);
+        std::this_thread::sleep_for(std::chrono::milliseconds(overlap ? 100 : 1000));
+        most = std::max<int>(most, inside);
+        --inside;
+      }
+      ASSERT_TRUE(group.barrier());
+    });
+    EXPECT_EQ(most, overlap ? 1 : 2);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, AtomicityTest, ::testing::Bool(),

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
 #include "file/profiles.h"
@@ -108,7 +110,7 @@ Status FileImpl::set_view(const View& view, const HintList& hints, std::optional
   }
   RETURN_IF_ERROR(agreed_view(view, hints, std::move(invalid)));
   view_ = view;
-  if (atomic_) RETURN_IF_ERROR(shared_.atomicity->cut(*parts_.group, view_));
+  if (atomic_) cut_view();
   {
     const std::scoped_lock lock(pointer_mutex_);
     pointer_ = 0;
@@ -256,9 +258,19 @@ Status FileImpl::set_atomicity(bool atomic) {
   if (atomic && !shared_.atomicity) {
     ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
   }
-  if (atomic) RETURN_IF_ERROR(shared_.atomicity->cut(*parts_.group, view_));
+  if (atomic) cut_view();
   atomic_ = atomic;
   return {};
+}
+
+// Collective.
+void FileImpl::cut_view() {
+  shared_.atomicity->cut(*parts_.group, view_);
+  const auto shared = shared_.atomicity->sets().shared();
+  const auto inexact = std::count_if(shared.begin(), shared.end(), [](const SharedIntervals& each) { return !each.exact; });
+  parts_.report->note_intervals(std::ssize(shared), inexact);
+  explain("atomic mode", fmt::format("{} of intervals shared with other ranks{}", counted(std::ssize(shared), "set"),
+                                     inexact > 0 ? ", some only perhaps: the views are too irregular" : ""));
 }
 
 // ---- Transfers

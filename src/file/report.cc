@@ -68,6 +68,7 @@ Status Report::write(const std::string& directory, const std::string& path, int 
                     {"bytes", bytes},
                     {"methods", methods},
                     {"profile", profile_},
+                    {"intervals", {{"shared_sets", shared_sets_}, {"inexact", inexact_sets_}}},
                     {"storage",
                      {{"read_requests", number(storage.read.requests)},
                       {"write_requests", number(storage.write.requests)},

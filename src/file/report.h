@@ -24,6 +24,11 @@ class Report {
   void note_profile(std::string profile) { profile_ = std::move(profile); }
   // The last one set, as encoded; longer ones than kLongestView are left out.
   void note_view(Offset displacement, Bytes extent, std::vector<std::byte> pattern);
+  // Of atomic mode: the sets of intervals that the last view shares with other ranks', and how many of them are not exact.
+  void note_intervals(std::int64_t shared, std::int64_t inexact) {
+    shared_sets_ = shared;
+    inexact_sets_ = inexact;
+  }
   Times& times() { return times_; }
   const std::shared_ptr<StorageCounters>& storage() { return storage_; }
 
@@ -46,6 +51,7 @@ class Report {
   std::map<Key, Use> uses_;
   Times times_;
   std::string profile_;
+  std::int64_t shared_sets_ = 0, inexact_sets_ = 0;
   struct {
     Offset displacement = 0;
     Bytes extent = 1;

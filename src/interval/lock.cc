@@ -10,9 +10,9 @@
 namespace stridio {
 namespace {
 
-constexpr std::int64_t kStretches = 2048;      // intervals beyond share them
-constexpr Bytes kStretch = Bytes{1} << 50;     // of which the last byte stands for all offsets beyond
-constexpr std::size_t kMostStretches = 16;     // locked one by one; an access with more locks all there are
+constexpr std::int64_t kStretches = 2048;   // intervals beyond share them
+constexpr Bytes kStretch = Bytes{1} << 50;  // of which the last byte stands for all offsets beyond
+constexpr std::size_t kMostStretches = 16;  // locked one by one; an access with more locks all there are
 
 class HeldRanges final : public RangeLock {
  public:

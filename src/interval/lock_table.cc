@@ -30,8 +30,8 @@
 namespace stridio {
 namespace {
 
-constexpr int kMostTables = 16;       // managers beyond share them
-constexpr std::size_t kMostLocks = 12;  // named by one request; with more it asks for all of the table's
+constexpr int kMostTables = 16;                // managers beyond share them
+constexpr std::size_t kMostLocks = 12;         // named by one request; with more it asks for all of the table's
 constexpr std::chrono::milliseconds kNap{50};  // then looks whether those it waits for live
 
 enum State : std::uint64_t { kFree, kWaiting, kHeld, kCached, kWanted = 4, kStates = 8 };
@@ -108,7 +108,10 @@ struct Grant {
 class LockTables final : public LockManager {
  public:
   LockTables(std::shared_ptr<Segment> segment, int rank, int ranks)
-      : segment_(std::move(segment)), layout_(ranks), rank_(rank), ranks_(ranks),
+      : segment_(std::move(segment)),
+        layout_(ranks),
+        rank_(rank),
+        ranks_(ranks),
         cached_(static_cast<std::size_t>(layout_.tables)) {
     cards()[rank] = this_process();
   }

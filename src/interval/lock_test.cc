@@ -17,8 +17,8 @@
 #include "group/segment.h"
 #include "group/shared_group.h"
 #include "group/threads.h"
-#include "support/history.h"
 #include "storage/memory.h"
+#include "support/history.h"
 #include "support/random_pattern.h"
 
 namespace stridio {
@@ -35,17 +35,19 @@ std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().
 // ---- The checker itself
 
 TEST(History, AnOrderIsFound) {
-  EXPECT_EQ(explain_disorder({{true, 0, 10, 0, 1, {0, 1}, {}}, {true, 5, 20, 1, 2, {1, 2}, {}},
-                              {false, 6, 30, 2, 0, {0, 1, 2}, {1, 2, 2}}, {false, 0, 40, 3, 0, {0, 1}, {0, 0}}}),
+  EXPECT_EQ(explain_disorder({{true, 0, 10, 0, 1, {0, 1}, {}},
+                              {true, 5, 20, 1, 2, {1, 2}, {}},
+                              {false, 6, 30, 2, 0, {0, 1, 2}, {1, 2, 2}},
+                              {false, 0, 40, 3, 0, {0, 1}, {0, 0}}}),
             "");
 }
 
 TEST(History, HalfAWriteIsNoted) {
   EXPECT_NE(explain_disorder({{true, 0, 10, 0, 1, {0, 1}, {}}, {false, 0, 20, 1, 0, {0, 1}, {1, 0}}}), "");
-  EXPECT_NE(explain_disorder({{true, 0, 10, 0, 1, {0, 1}, {}},
-                              {true, 0, 10, 1, 2, {0, 1}, {}},
-                              {false, 20, 30, 2, 0, {0, 1}, {1, 2}}}),
-            "");
+  EXPECT_NE(
+      explain_disorder(
+          {{true, 0, 10, 0, 1, {0, 1}, {}}, {true, 0, 10, 1, 2, {0, 1}, {}}, {false, 20, 30, 2, 0, {0, 1}, {1, 2}}}),
+      "");
   // Two readers that disagree about who came first.
   EXPECT_NE(explain_disorder({{true, 0, 90, 0, 1, {0}, {}},
                               {true, 0, 90, 1, 2, {1}, {}},
@@ -154,7 +156,8 @@ TEST_P(LockThreads, ManyLocksAtManyManagers) {
     for (int i = 0; i < 400; ++i) {
       std::vector<IntervalLock> wanted;
       for (int lock = 0; lock < 40; ++lock)
-        if (pick(random, 0, 6) == 0 || (i % 50 == 0 && lock > 3)) wanted.push_back({lock / 8, static_cast<std::uint32_t>(lock % 8)});
+        if (pick(random, 0, 6) == 0 || (i % 50 == 0 && lock > 3))
+          wanted.push_back({lock / 8, static_cast<std::uint32_t>(lock % 8)});
       const bool writes = pick(random, 0, 1) == 0;
       const auto held = manager.lock(wanted, {0, 10}, writes ? LockMode::kExclusive : LockMode::kShared);
       ASSERT_TRUE(held);
@@ -168,7 +171,8 @@ TEST_P(LockThreads, ManyLocksAtManyManagers) {
         }
       }
       if (pick(random, 0, 9) == 0) std::this_thread::yield();
-      for (const IntervalLock& each : wanted) --(writes ? writers : readers)[static_cast<std::size_t>(each.manager * 8) + each.number];
+      for (const IntervalLock& each : wanted)
+        --(writes ? writers : readers)[static_cast<std::size_t>(each.manager * 8) + each.number];
     }
   });
   EXPECT_EQ(clashes, 0);
@@ -324,8 +328,13 @@ TEST_F(LockProcesses, OverlappingTilesHaveAnOrder) {
   std::vector<Operation> history;
   for (int rank = 0; rank < kRanks; ++rank)
     for (const Common::Record& record : common_->records[rank])
-      history.push_back({record.writes, record.begin, record.end, rank, record.value,
-                         {record.cells, record.cells + record.count}, {record.seen, record.seen + record.count}});
+      history.push_back({record.writes,
+                         record.begin,
+                         record.end,
+                         rank,
+                         record.value,
+                         {record.cells, record.cells + record.count},
+                         {record.seen, record.seen + record.count}});
   EXPECT_EQ(explain_disorder(history), "");
 }
 

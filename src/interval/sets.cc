@@ -20,7 +20,7 @@ namespace {
 
 constexpr Offset kFarthest = Offset{1} << 61;
 constexpr Bytes kStructureOfAManager = 4 << 10;  // encoded: of a hundred regular views
-constexpr int kMostTilesAPeriod = 64;   // of the longest extent; what repeats later counts as what never does
+constexpr int kMostTilesAPeriod = 64;            // of the longest extent; what repeats later counts as what never does
 constexpr int kTilesWithoutPeriod = 4;
 
 // A view of which each tile lies behind the one before.
@@ -38,7 +38,8 @@ struct Tiles {
 Tiles tiles_of(const TiledView& view) {
   if (view.tile.empty()) return {};
   const Offset lower = view.tile.lower();
-  Tiles tiles{view.displacement + lower, view.tile.shifted(-lower), view.extent};
+  const Offset displacement = std::min(view.displacement, std::numeric_limits<Offset>::max() - lower);
+  Tiles tiles{displacement + lower, view.tile.shifted(-lower), std::min(view.extent, kFarthest)};
   // Where tiles reach into each other, or a tile into itself, all that follows counts as the view's.
   if (!tiles.tile.ascending() || tiles.tile.upper() > tiles.extent || tiles.tile.size() == tiles.extent)
     return {tiles.start, Pattern::run(0, 1), 1};
@@ -54,12 +55,12 @@ Tiles tiles_of(const TiledView& view) {
 
 // What the ranks agree on; of several ranks together as of one.
 struct Summary {
-  bool any = false;              // has a view
+  bool any = false;  // has a view
   Offset first_start = 0;
-  Offset repeats_from = 0;       // where what follows could follow a tile before the first
-  Bytes period = 1;              // 0: none within reach
+  Offset repeats_from = 0;  // where what follows could follow a tile before the first
+  Bytes period = 1;         // 0: none within reach
   Bytes longest_extent = 1;
-  Bytes structure = 0;           // encoded
+  Bytes structure = 0;  // encoded
 
   void add(const Summary& other) {
     structure += other.structure;
@@ -113,7 +114,7 @@ Status agree_on_success(Group& group, const Status& mine) {
 
 // The range that describes the file, and who manages what of it. The same on all ranks.
 struct Division {
-  Offset begin = 0;         // no view has bytes before it
+  Offset begin = 0;  // no view has bytes before it
   Offset repeats_from = 0;
   Bytes period = 0;         // 0: nothing follows
   bool dense_tail = false;  // no period was found: all that follows counts as everybody's
@@ -124,8 +125,8 @@ struct Division {
     begin = all.first_start;
     repeats_from = all.repeats_from;
     period = all.period;
-    const bool too_far = all.period == 0 || all.period / kMostTilesAPeriod > all.longest_extent ||
-                         repeats_from > kFarthest - all.period;
+    const bool too_far = all.period == 0 || all.longest_extent == kFarthest ||
+                         all.period / kMostTilesAPeriod > all.longest_extent || repeats_from > kFarthest - all.period;
     if (options.end) {
       repeats_from = std::max(*options.end, begin);
       period = 0;
@@ -252,9 +253,9 @@ Result<IntervalSets> cut_intervals(Group& group, const TiledView& view, const In
   Summary mine;
   const Tiles tiles = attempt([&]() -> Result<Tiles> {
     Tiles made = tiles_of(view);
-    if (!made.tile.empty())
-      mine = {true, made.start, std::max<Offset>(0, made.start + made.tile.upper() - made.extent), made.extent,
-              made.extent, std::ssize(made.tile.encode())};
+    if (made.tile.empty()) return made;
+    const Offset repeats_from = std::max<Offset>(0, made.start - (made.extent - made.tile.upper()));
+    mine = {true, made.start, repeats_from, made.extent, made.extent, std::ssize(made.tile.encode())};
     return made;
   });
   ASSIGN_OR_RETURN(const Summary all, agree_on_summary(group, mine));

@@ -19,11 +19,11 @@ struct TiledView {
 
 // The elementary intervals of one manager's domain that the same ranks share.
 struct SharedIntervals {
-  Pattern bytes;      // of the range that the sets describe
-  Pattern sharers;    // the ranks, ascending: "offsets" are ranks
-  int manager = 0;    // the rank that owns their lock
+  Pattern bytes;           // of the range that the sets describe
+  Pattern sharers;         // the ranks, ascending: "offsets" are ranks
+  int manager = 0;         // the rank that owns their lock
   std::uint32_t lock = 0;  // its number at the manager, from 0 on
-  bool exact = true;  // false: beyond the budget, `bytes` are runs that may hold others' bytes too
+  bool exact = true;       // false: beyond the budget, `bytes` are runs that may hold others' bytes too
 };
 
 // What one rank knows.
@@ -63,9 +63,9 @@ class IntervalSets {
 };
 
 struct IntervalOptions {
-  std::optional<Offset> end = {};   // where the file ends for these views; nothing: it does not
-  int managers = 0;                 // 0: by the views' structure
-  Bytes budget = Bytes{16} << 20;   // of a manager's results, where views are irregular
+  std::optional<Offset> end = {};  // where the file ends for these views; nothing: it does not
+  int managers = 0;                // 0: by the views' structure
+  Bytes budget = Bytes{16} << 20;  // of a manager's results, where views are irregular
 };
 
 // Collective; options are the same on all ranks. Fails on all ranks or none.

@@ -43,7 +43,8 @@ std::vector<int> ranks_of(const Pattern& sharers) {
 
 TEST(IntervalSets, ThePapersFigure) {
   const auto view = [](std::vector<Extent> regions) { return TiledView{0, Pattern::extents(regions), 125}; };
-  const std::vector<TiledView> views = {view({{0, 25}, {50, 25}}), view({{15, 25}, {65, 25}}), view({{40, 10}, {90, 35}})};
+  const std::vector<TiledView> views = {view({{0, 25}, {50, 25}}), view({{15, 25}, {65, 25}}),
+                                        view({{40, 10}, {90, 35}})};
   for (const int managers : {1, 2, 3}) {
     const auto all = cut(views, {.end = 125, .managers = managers});
     std::map<Offset, std::pair<Bytes, std::vector<int>>> intervals;  // by start; those of a set of ranks merge
@@ -58,7 +59,8 @@ TEST(IntervalSets, ThePapersFigure) {
     // A manager's domain may end within an interval.
     for (auto at = intervals.begin(); at != intervals.end();) {
       const auto next = std::next(at);
-      if (next != intervals.end() && at->first + at->second.first == next->first && at->second.second == next->second.second) {
+      if (next != intervals.end() && at->first + at->second.first == next->first &&
+          at->second.second == next->second.second) {
         at->second.first += next->second.first;
         intervals.erase(next);
       } else {
@@ -132,10 +134,12 @@ TEST(IntervalSets, AgreeWithAByteArray) {
       for (const auto& [offset, ranks] : touched) {
         if (!ranks.count(rank)) continue;
         std::vector<std::pair<const SharedIntervals*, std::vector<int>>> found;
-        all[r].each_shared_in({offset, 1}, [&](const SharedIntervals& each) { found.emplace_back(&each, ranks_of(each.sharers)); });
+        all[r].each_shared_in({offset, 1},
+                              [&](const SharedIntervals& each) { found.emplace_back(&each, ranks_of(each.sharers)); });
         ASSERT_LE(found.size(), 1u);
-        const std::set<int> sharers = found.empty() ? std::set<int>{rank}
-                                                    : std::set<int>(found.front().second.begin(), found.front().second.end());
+        const std::set<int> sharers = found.empty()
+                                          ? std::set<int>{rank}
+                                          : std::set<int>(found.front().second.begin(), found.front().second.end());
         ASSERT_TRUE(std::includes(sharers.begin(), sharers.end(), ranks.begin(), ranks.end()))
             << "round " << round << ", rank " << rank << ", byte " << offset;
         const bool all_regular = std::all_of(views.begin(), views.end(), is_regular);
@@ -153,7 +157,8 @@ TEST(IntervalSets, AgreeWithAByteArray) {
 // Open views of a common extent, or of extents with a small multiple, are exact for ever.
 TEST(IntervalSets, OpenViewsRepeat) {
   for (const auto& [first, second] : {std::pair<Bytes, Bytes>{12, 12}, {12, 8}, {1, 12}}) {
-    const std::vector<TiledView> views = {{5, Pattern::run(0, first == 1 ? 1 : 4), first}, {0, Pattern::run(2, 4), second}};
+    const std::vector<TiledView> views = {{5, Pattern::run(0, first == 1 ? 1 : 4), first},
+                                          {0, Pattern::run(2, 4), second}};
     const auto all = cut(views);
     Touched touched;
     constexpr Offset kFar = 400;
@@ -174,8 +179,9 @@ TEST(IntervalSets, FlashIsPrivateAndSmall) {
   constexpr int kRanks = 8;
   std::vector<TiledView> views;
   for (int rank = 0; rank < kRanks; ++rank)  // 24 variables of 80 blocks of 4096 bytes
-    views.push_back({0, Pattern::strided(24, kRanks * 80 * 4096, Pattern::strided(80, 4096, Pattern::run(0, 4096)))
-                            .shifted(rank * 80 * 4096),
+    views.push_back({0,
+                     Pattern::strided(24, kRanks * 80 * 4096, Pattern::strided(80, 4096, Pattern::run(0, 4096)))
+                         .shifted(rank * 80 * 4096),
                      24 * kRanks * 80 * 4096});
   for (const IntervalSets& sets : cut(views)) {
     EXPECT_TRUE(sets.shared().empty());
@@ -195,7 +201,10 @@ TEST(IntervalSets, OpenedWithoutViewsAllIsShared) {
 }
 
 TEST(IntervalSets, FarAwayViewsAreShared) {
-  const std::vector<TiledView> views(3, TiledView{std::numeric_limits<Offset>::max() - 100, Pattern::run(0, 4), 4});
+  constexpr Offset kFar = std::numeric_limits<Offset>::max();
+  const std::vector<TiledView> views = {{kFar - 100, Pattern::run(0, 4), 4},
+                                        {kFar - 2, Pattern::run(8, 4), kFar},
+                                        {0, Pattern::run(kFar / 4, 4), kFar / 2}};
   for (const IntervalSets& sets : cut(views)) EXPECT_EQ(sets.shared().size(), 1u);
 }
 
@@ -208,7 +217,8 @@ TEST(IntervalSets, RandomPiecesWithinTheBudget) {
   for (int rank = 0; rank < 4; ++rank) {
     std::set<Offset> places;
     for (int i = 0; i < 40'000; ++i) places.insert(pick(random, 0, kPlaces - 1) * kPiece);
-    views.push_back({0, Pattern::indexed({places.begin(), places.end()}, {}, 0, Pattern::run(0, kPiece)), kPlaces * kPiece});
+    views.push_back(
+        {0, Pattern::indexed({places.begin(), places.end()}, {}, 0, Pattern::run(0, kPiece)), kPlaces * kPiece});
   }
   const auto exact = cut(views, {.end = kPlaces * kPiece});
   const auto cut_short = cut(views, {.end = kPlaces * kPiece, .budget = 100'000});

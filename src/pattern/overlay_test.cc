@@ -82,7 +82,8 @@ TEST(Overlay, BeyondTheBudgetOwnersAreASuperset) {
         if (each.exact) {
           ASSERT_TRUE(owners != expected.end() && owners->second == each.owners) << "round " << round;
         } else if (owners != expected.end()) {
-          ASSERT_TRUE(std::includes(each.owners.begin(), each.owners.end(), owners->second.begin(), owners->second.end()))
+          ASSERT_TRUE(
+              std::includes(each.owners.begin(), each.owners.end(), owners->second.begin(), owners->second.end()))
               << "round " << round << ", byte " << offset;
         }
       }
@@ -128,7 +129,8 @@ TEST(Overlay, TilesCostTheirStructure) {
     for (int x = 0; x < 3; ++x) {
       const Bytes left = std::max<Bytes>(0, x * kSide - kGhost), right = std::min(kRow, (x + 1) * kSide + kGhost);
       const Bytes top = std::max<Bytes>(0, y * kSide - kGhost), bottom = std::min(kRow, (y + 1) * kSide + kGhost);
-      patterns.push_back(Pattern::strided(bottom - top, kRow, Pattern::run(0, right - left)).shifted(top * kRow + left));
+      patterns.push_back(
+          Pattern::strided(bottom - top, kRow, Pattern::run(0, right - left)).shifted(top * kRow + left));
     }
   const auto all = overlay(patterns);
   std::map<std::size_t, int> by_sharers;

@@ -83,8 +83,8 @@ std::string explain_disorder(const std::vector<Operation>& history) {
     for (std::size_t i = 0; i < open.size();) {
       const auto [writer, reader, other] = open[i];
       const auto complain = [&] {
-        return name(history[reader]) + " saw " + (writer == kNobody ? "nothing" : name(history[writer])) + " although " +
-               name(history[other]) + " came between";
+        return name(history[reader]) + " saw " + (writer == kNobody ? "nothing" : name(history[writer])) +
+               " although " + name(history[other]) + " came between";
       };
       bool settled = false;
       if (writer == kNobody || order.before(writer, other)) {
