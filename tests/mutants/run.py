@@ -33,8 +33,8 @@ TESTS = {
     "atomicity": ("atomicity_test", [], None),
     "storage": ("storage_test", [], None),
     "conformance": ("storage_conformance_test", [], None),
-    "crash": ("interval_test", ["--gtest_filter=Crash*"], None),
-    "interval": ("interval_test", ["--gtest_filter=-Crash*"], None),
+    "interval": ("interval_test", [], None),
+    "interval_fault": ("interval_fault_test", [], None),
 }
 SEED = "1"  # the same cases in every run
 LIMIT = 120  # seconds: a test that hangs has caught the mutant as well
