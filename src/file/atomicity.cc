@@ -39,6 +39,9 @@ class Held final : public RangeLock {
 
 bool has_no_locks(const Error& error) { return error.code == Code::kUnsupportedOperation; }
 
+// An exclusive lock is refused to who may only read.
+bool is_refused(const Error& error) { return error.code == Code::kFileInUse || error.code == Code::kAccess; }
+
 }  // namespace
 
 Result<std::unique_ptr<Atomicity>> Atomicity::start(Group& group, Storage& storage, bool readable) {
@@ -66,10 +69,11 @@ Status Atomicity::join_openers(bool readable) {
     return {};
   }
   if (has_no_locks(first.error())) return {};
+  if (!is_refused(first.error())) return fail(first.error());
   if (!readable) return {};                                     // who may not read cannot hold a shared lock
   auto crossing = storage_.lock(kCrossing, LockMode::kShared);  // waits for accesses under way
   if (crossing) presence_ = *std::move(crossing);
-  if (!crossing && !has_no_locks(crossing.error())) return fail(crossing.error());
+  if (!crossing) return fail(crossing.error());
   return {};
 }
 
@@ -84,7 +88,7 @@ Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, Lock
   if (may_be_alone_ && !whole_range) {
     const Offset place = static_cast<Offset>(std::uint64_t{place_} * kAccesses + accesses_++ % kAccesses);
     auto crossing = storage_.lock({kCrossing.offset + place, 1}, LockMode::kExclusiveNow);
-    if (crossing) return crossing;
+    if (crossing || !(is_refused(crossing.error()) || has_no_locks(crossing.error()))) return crossing;
   }
   const Extent bytes = intersect(range, {0, kSideRange});
   auto lock = storage_.lock(bytes.empty() ? Extent{kSideRange - 1, 1} : bytes, mode);
