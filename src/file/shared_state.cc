@@ -19,7 +19,7 @@ struct Persistent {
   Bytes pointer;
   alignas(8) pthread_mutex_t mutex;
 };
-static_assert(sizeof(Persistent) <= Group::kPersistentBytes);
+static_assert(sizeof(Persistent) <= Group::kPersistentBytes - sizeof(Bytes));  // the last word: an interval file's
 
 Status make_mutex(pthread_mutex_t& mutex) {
   pthread_mutexattr_t attributes;
