@@ -36,6 +36,15 @@ constexpr auto kPowers = [] {
   return powers;
 }();
 
+// x^(8 * length).
+constexpr std::uint32_t factor_of(Bytes length) {
+  std::uint32_t factor = kOne;
+  std::size_t power = 3;
+  for (auto left = static_cast<std::uint64_t>(length); left > 0; left >>= 1, ++power)
+    if (left & 1) factor = product(kPowers[power], factor);
+  return factor;
+}
+
 constexpr auto kTable = [] {
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t i = 0; i < table.size(); ++i) {
@@ -53,6 +62,7 @@ std::uint32_t by_table(const std::byte* data, std::size_t length, std::uint32_t 
 
 #ifdef __x86_64__
 constexpr std::size_t kLane = 1360;  // bytes; three of them are most of 4 KiB
+constexpr std::uint32_t kBehindLane = factor_of(kLane);
 
 std::uint64_t word(const std::byte* data) {
   std::uint64_t value;
@@ -69,8 +79,8 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const std::byte* 
       b = _mm_crc32_u64(b, word(data + kLane + i));
       c = _mm_crc32_u64(c, word(data + 2 * kLane + i));
     }
-    const std::uint32_t ab = crc32c_joined(~static_cast<std::uint32_t>(a), ~static_cast<std::uint32_t>(b), kLane);
-    state = ~crc32c_joined(ab, ~static_cast<std::uint32_t>(c), kLane);
+    const std::uint32_t ab = product(kBehindLane, ~static_cast<std::uint32_t>(a)) ^ ~static_cast<std::uint32_t>(b);
+    state = ~(product(kBehindLane, ab) ^ ~static_cast<std::uint32_t>(c));
   }
   for (; length >= 8; data += 8, length -= 8) state = static_cast<std::uint32_t>(_mm_crc32_u64(state, word(data)));
   return by_table(data, length, state);
@@ -88,11 +98,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
 }
 
 std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, Bytes second_length) {
-  std::uint32_t factor = kOne;
-  std::size_t power = 3;  // 8 bits a byte
-  for (auto left = static_cast<std::uint64_t>(second_length); left > 0; left >>= 1, ++power)
-    if (left & 1) factor = product(kPowers[power], factor);
-  return product(factor, first) ^ second;
+  return product(factor_of(second_length), first) ^ second;
 }
 
 }  // namespace stridio

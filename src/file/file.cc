@@ -454,7 +454,10 @@ CollectiveRules FileImpl::collective_rules(Direction direction) const {
   const Hints& hints = parts_.hints;
   const Switch two_phase = direction == Direction::kRead ? hints.cb_read : hints.cb_write;
   CollectiveRules rules;
-  rules.two_phase = two_phase != Switch::kDisable;
+  // What a rank has written to an interval file it must see at once, and its later writes over its earlier ones: none of
+  // that may go through another rank, which notes what it writes as its own.
+  const bool own_writes = parts_.interval != nullptr && parts_.mode.writes();
+  rules.two_phase = two_phase != Switch::kDisable && !own_writes;
   rules.prefer_two_phase = two_phase == Switch::kEnable;
   rules.aggregators = hints.cb_nodes;
   rules.window = hints.cb_buffer_size;

@@ -36,11 +36,12 @@ Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent, const
 
 Result<Header> newest_header(Storage& storage) {
   Result<Header> best = fail(Code::kBadFileName, "not an interval file");
+  std::vector<std::byte> bytes(static_cast<std::size_t>((kSlots - 1) * kSlotBytes + kHeaderBytes));  // one request
+  ASSIGN_OR_RETURN(const Transferred got, storage.read({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
+  bytes.resize(static_cast<std::size_t>(got.bytes));
   for (int slot = 0; slot < kSlots; ++slot) {
-    std::vector<std::byte> bytes(kHeaderBytes);
-    ASSIGN_OR_RETURN(const Transferred got, storage.read({slot * kSlotBytes, kHeaderBytes}, bytes.data()));
-    bytes.resize(static_cast<std::size_t>(got.bytes));
-    auto header = decode_header(bytes);
+    const auto at = std::min(bytes.size(), static_cast<std::size_t>(slot * kSlotBytes));
+    auto header = decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderBytes)));
     if (!header && header.error().code == Code::kUnsupportedOperation) return header;
     if (header ? !best || header->generation > best->generation
                : !best && best.error().code == Code::kBadFileName)

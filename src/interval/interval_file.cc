@@ -79,12 +79,12 @@ Result<bool> IntervalFile::recognized(Storage& storage) {
 
 Status IntervalFile::format(Storage& storage) {
   const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
-  RETURN_IF_ERROR(storage.write({kFirstStored, static_cast<Bytes>(root.size())}, root.data()));
-  RETURN_IF_ERROR(storage.sync());
   const auto header =
       encode(Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
-  for (int slot = 0; slot < kSlots; ++slot)  // both, so that one is recognized by its first bytes at once
-    RETURN_IF_ERROR(storage.write({slot * kSlotBytes, kHeaderBytes}, header.data()));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(kFirstStored));
+  for (int slot = 0; slot < kSlots; ++slot) std::copy(header.begin(), header.end(), bytes.begin() + slot * kSlotBytes);
+  bytes.insert(bytes.end(), root.begin(), root.end());
+  RETURN_IF_ERROR(storage.write({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
   return storage.sync();
 }
 
@@ -128,9 +128,11 @@ Status IntervalFile::begin(std::vector<std::byte>& root, Finished& told) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     ASSIGN_OR_RETURN(const Header header, newest_header(*storage_));
-    if (!writes_) RETURN_IF_ERROR(pin(header.generation));
-    ASSIGN_OR_RETURN(const Header now, newest_header(*storage_));
-    if (now.generation != header.generation) continue;  // committed meanwhile, maybe before we held the pin
+    if (!writes_) {
+      RETURN_IF_ERROR(pin(header.generation));
+      ASSIGN_OR_RETURN(const Header now, newest_header(*storage_));
+      if (now.generation != header.generation) continue;  // committed meanwhile, maybe before we held the pin
+    }
     ASSIGN_OR_RETURN(root, read_root(*storage_, header));
     told.root = header.root;
     if (!writes_) return {};
@@ -154,8 +156,12 @@ Status IntervalFile::settle_space(const Root& root, Finished& told) {
   ASSIGN_OR_RETURN(const Bytes size, storage_->size());
   if (told.reuse && size > end) RETURN_IF_ERROR(storage_->resize(end));
   told.end = told.reuse ? end : std::max(end, up(size));
-  constexpr Bytes kNothing = 0;
-  RETURN_IF_ERROR(storage_->write(kTaken, reinterpret_cast<const std::byte*>(&kNothing)));
+  if (std::atomic<Bytes>* const taken = taken_on_node()) {
+    taken->store(0);
+  } else if (group_.size() > 1) {
+    constexpr Bytes kNothing = 0;
+    RETURN_IF_ERROR(storage_->write(kTaken, reinterpret_cast<const std::byte*>(&kNothing)));
+  }
   return {};
 }
 
@@ -185,7 +191,7 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
 // ---- Space
 //
 // All ranks know the holes of a generation, and see them and what lies behind its end as one sequence of bytes to take
-// from. How far it is taken is a word in the stored file, under a lock; of one process, in memory.
+// from. How far it is taken is a word in the group's memory; where it has none, in the stored file, under a lock.
 
 // `reuse`: the holes too.
 void IntervalFile::find_space(const Finished& told) {
@@ -204,7 +210,16 @@ void IntervalFile::find_space(const Finished& told) {
   space_.push_back({told.end, kLocks - told.end});
 }
 
+// The last word of the group's persistent bytes; the others are those of a file's shared state.
+std::atomic<Bytes>* IntervalFile::taken_on_node() const {
+  static_assert(sizeof(std::atomic<Bytes>) == sizeof(Bytes) && std::atomic<Bytes>::is_always_lock_free);
+  const SharedMemory memory = group_.persistent();
+  if (memory.length < Group::kPersistentBytes) return nullptr;
+  return reinterpret_cast<std::atomic<Bytes>*>(memory.data + Group::kPersistentBytes - sizeof(Bytes));
+}
+
 Result<Offset> IntervalFile::take_space(Bytes bytes) {
+  if (std::atomic<Bytes>* const taken = taken_on_node()) return taken->fetch_add(bytes);
   if (group_.size() == 1) return std::exchange(taken_, taken_ + bytes);
   ASSIGN_OR_RETURN(const auto lock, storage_->lock(kTaken, LockMode::kExclusive));
   Bytes taken = 0;

@@ -5,6 +5,7 @@
 // process sees what was committed and its own.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <shared_mutex>
 
@@ -89,6 +90,7 @@ class IntervalFile final : public Storage {
   void adopt(Root root, const std::vector<Own>& own, const Finished& told);
 
   void find_space(const Finished& told);
+  std::atomic<Bytes>* taken_on_node() const;
   Result<Offset> take_space(Bytes bytes);
   Status take_extents(Bytes bytes);
   Result<std::vector<Extent>> allocate(Bytes bytes);

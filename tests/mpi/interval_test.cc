@@ -149,6 +149,27 @@ TEST_F(IntervalFiles, SizesAreThoseOfTheLogicalFile) {
   EXPECT_MPI_OK(MPI_File_close(&fh));
 }
 
+// Without a sync between: a rank's own accesses are in order, whoever could carry them out (MPI-4.1 section 14.6.1).
+TEST_F(IntervalFiles, ARankSeesItsOwnWritesAtOnce) {
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "stridio_layout", "interval");
+  MPI_Info_set(info, "stridio_method", "two_phase");
+  MPI_Info_set(info, "cb_nodes", "1");
+  MPI_File fh = open(MPI_MODE_RDWR | MPI_MODE_CREATE, info);
+  MPI_Info_free(&info);
+  write_cyclic(fh, 1, false);
+  write_cyclic(fh, 5000000, true);  // over it
+  const std::vector<int> wanted = own(5000000);
+  EXPECT_TRUE(read_ints(fh, 0, kBlock * kBlocks) == wanted);
+  std::vector<int> got(wanted.size());
+  EXPECT_MPI_OK(MPI_File_read_at_all(fh, 0, got.data(), static_cast<int>(got.size()), MPI_INT, MPI_STATUS_IGNORE));
+  EXPECT_TRUE(got == wanted);
+  EXPECT_MPI_OK(MPI_File_sync(fh));
+  expect_file(fh, 5000000);
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+}
+
 TEST_F(IntervalFiles, TheSharedPointerWorks) {
   MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
   EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
