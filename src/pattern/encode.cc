@@ -84,9 +84,10 @@ class Reader {
 
 bool fits(__int128 value) { return value < kLargest && value > -kLargest; }
 
-// Whether `count` copies `stride` apart stay within 2^62, in size and reach.
+// Whether `count` copies `stride` apart stay within 2^62, in size and reach: what any kind of node may have that is made
+// into this one.
 bool fits(std::int64_t count, Bytes stride, const Pattern& child) {
-  const __int128 reach = __int128{count} * stride;
+  const __int128 reach = __int128{std::max<std::int64_t>(count - 1, 0)} * stride;
   return fits(__int128{count} * child.size()) && fits(reach) && fits(reach + child.lower()) &&
          fits(reach + child.upper());
 }

@@ -193,6 +193,17 @@ TEST_F(PatternTest, SurvivesEncoding) {
   });
 }
 
+// A table of two places may become a stride, of which one more would lie beyond what offsets can be.
+TEST_F(PatternTest, SurvivesEncodingFarAway) {
+  for (const Offset far : {(Offset{1} << 62) - 10, -(Offset{1} << 62) + 10}) {
+    const Pattern pattern = Pattern::indexed({0, far}, {}, 0, Pattern::run(0, 5));
+    const auto decoded = Pattern::decode(pattern.encode());
+    ASSERT_TRUE(decoded) << decoded.error().what;
+    EXPECT_EQ(decoded->lower(), std::min<Offset>(0, far));
+    EXPECT_EQ(decoded->upper(), std::max<Offset>(0, far) + 5);
+  }
+}
+
 TEST_F(PatternTest, RefusesDamagedBytes) {
   each(5000, [](Random& random) {
     std::vector<std::byte> bytes = random_model(random, 3).pattern.encode();
