@@ -143,7 +143,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
   switch (data[0] % 3) {
-    case 0: check_map(bytes); break;
+    case 0:
+      check_map(bytes);
+      break;
     case 1: {
       Data root = encode(Root{});
       root.resize(4);
@@ -152,7 +154,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       (void)decode_header(bytes);
       break;
     }
-    case 2: check_file(Input(bytes)); break;
+    case 2:
+      check_file(Input(bytes));
+      break;
   }
   return 0;
 }

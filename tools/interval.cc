@@ -39,15 +39,19 @@ nlohmann::ordered_json facts_of(const Root& root, Bytes file_bytes) {
   for (const PartEntry& part : root.parts) {
     Bytes in_runs = 0;
     for (const Extent& run : part.runs) in_runs += run.length;
-    parts.push_back({{"process", part.process}, {"bytes", part.bytes}, {"lower", part.bounds.offset},
-                     {"upper", part.bounds.end()}, {"stored_bytes", in_runs}, {"runs", part.runs.size()},
+    parts.push_back({{"process", part.process},
+                     {"bytes", part.bytes},
+                     {"lower", part.bounds.offset},
+                     {"upper", part.bounds.end()},
+                     {"stored_bytes", in_runs},
+                     {"runs", part.runs.size()},
                      {"metadata_bytes", part.metadata.length}});
     stored += in_runs;
     metadata += part.metadata.length;
   }
   return {{"format_version", kIntervalVersion}, {"generation", root.generation}, {"size", root.size},
-          {"processes", root.processes}, {"bytes", root.live()}, {"stored_bytes", stored}, {"metadata_bytes", metadata},
-          {"file_bytes", file_bytes}, {"parts", parts}};
+          {"processes", root.processes},        {"bytes", root.live()},          {"stored_bytes", stored},
+          {"metadata_bytes", metadata},         {"file_bytes", file_bytes},      {"parts", parts}};
 }
 
 Result<nlohmann::ordered_json> read_facts(const std::string& path) {
@@ -62,7 +66,8 @@ void print_facts(const std::string& path, const nlohmann::ordered_json& facts) {
   const auto share = [&](Bytes part) {
     return number("bytes") == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(number("bytes"));
   };
-  fmt::print("{}: interval file, format version {}, generation {}\n", path, number("format_version"), number("generation"));
+  fmt::print("{}: interval file, format version {}, generation {}\n", path, number("format_version"),
+             number("generation"));
   fmt::print("  size      {} bytes, {} of them written, the others zeros\n", number("size"), number("bytes"));
   fmt::print("  stored    {} bytes of data, {} bytes of metadata ({:.2f} %) in {} bytes\n", number("stored_bytes"),
              number("metadata_bytes"), share(number("metadata_bytes")), number("file_bytes"));
@@ -144,8 +149,10 @@ Status flatten(Group& group, const std::string& source, const std::string& targe
 int interval_info(const std::string& path, bool json) {
   const auto facts = read_facts(path);
   if (!facts) return complain("info", facts.error());
-  if (json) fmt::print("{}\n", facts->dump(2));
-  else print_facts(path, *facts);
+  if (json)
+    fmt::print("{}\n", facts->dump(2));
+  else
+    print_facts(path, *facts);
   return 0;
 }
 

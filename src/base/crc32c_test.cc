@@ -24,7 +24,8 @@ TEST(Crc32c, PartsGiveTheSumOfTheWhole) {
   std::vector<std::byte> bytes(100000);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   for (int i = 0; i < 300; ++i) {
-    const std::size_t length = random() % (i % 2 == 0 ? 64 : bytes.size()), middle = length == 0 ? 0 : random() % length;
+    const std::size_t length = random() % (i % 2 == 0 ? 64 : bytes.size()),
+                      middle = length == 0 ? 0 : random() % length;
     const auto all = std::span(bytes).first(length);
     std::uint32_t bitwise = 0;
     for (const std::byte& byte : all) bitwise = crc32c({&byte, 1}, bitwise);

@@ -75,8 +75,8 @@ class Checker {
     for (std::size_t i = 0; i < parts.size(); ++i)
       for (std::size_t k = i + 1; k < parts.size(); ++k)
         if (parts[i] && parts[k] && without(parts[i]->map, parts[k]->map).size() != parts[i]->map.size())
-          check_.damage.push_back(fmt::format("intervals of processes {} and {} overlap", root.parts[i].process,
-                                              root.parts[k].process));
+          check_.damage.push_back(
+              fmt::format("intervals of processes {} and {} overlap", root.parts[i].process, root.parts[k].process));
   }
 
   static constexpr Bytes kBuffer = 256 * kCell;

@@ -1,6 +1,7 @@
 // Crashes. A program of several ranks runs over a storage that records what it writes and syncs. Then at every point of
-// the record the machine fails: what a rank's handle has synced is there, of everything else any part may be, torn. The file that is left must open as it was at its last commit, byte for byte, or, while a commit was under way,
-// at that one; and go on from there.
+// the record the machine fails: what a rank's handle has synced is there, of everything else any part may be, torn.
+// The file that is left must open as it was at its last commit, byte for byte, or, while a commit was under way, at that
+// one; and go on from there.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -92,8 +93,8 @@ void tell_story(Story& story, std::uint64_t seed) {
     const std::uint64_t run_seed = random();
     run_threads(ranks, {}, [&](Group& group) {
       const int handle = next_handle + group.rank();
-      auto opened = IntervalFile::open(
-          group, std::make_unique<RecordingStorage>(open_memory(file), story.record, handle), true);
+      auto opened =
+          IntervalFile::open(group, std::make_unique<RecordingStorage>(open_memory(file), story.record, handle), true);
       ASSERT_TRUE(opened) << opened.error().text();
       Random common(run_seed);  // all ranks draw all ranks' writes
       for (int epoch = 0; epoch < 4; ++epoch) {
@@ -143,7 +144,8 @@ void apply(Storage& storage, const Operation& operation, Bytes most) {
 // The file after a crash before operation `point`: with everything that came before (`kind` 0), with nothing that was
 // not synced (1), or with some of it, torn (2). That is also what reordering leaves: no system lets an earlier write undo
 // a later one of the same bytes.
-std::shared_ptr<MemoryFile> crashed(const std::vector<Operation>& operations, std::size_t point, int kind, Random& random) {
+std::shared_ptr<MemoryFile> crashed(const std::vector<Operation>& operations, std::size_t point, int kind,
+                                    Random& random) {
   const auto file = make_memory_file();
   const auto storage = open_memory(file);
   for (std::size_t i = 0; i < point; ++i) {
@@ -191,7 +193,8 @@ TEST(Crash, LeavesTheLastCommitWhole) {
     std::size_t committed = 0, begun = 0;  // of story.commits
     run_threads(1, {}, [&](Group& group) {
       for (std::size_t point = 0; point <= operations.size() && !HasFailure(); ++point) {
-        if (point > 0 && operations[point - 1].kind == Operation::kCommitted) committed = std::max<std::size_t>(committed + 1, 1);
+        if (point > 0 && operations[point - 1].kind == Operation::kCommitted)
+          committed = std::max<std::size_t>(committed + 1, 1);
         if (point > 0 && operations[point - 1].kind == Operation::kCommitBegins) begun = committed + 1;
         if (committed == 0) continue;  // not yet a file
         begun = std::max(begun, committed);

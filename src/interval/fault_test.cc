@@ -1,5 +1,7 @@
 // Files that are not as they should be, and storage that fails: a clear error, never wrong bytes, and the last
 // generation is still there.
+#include "storage/wrap/fault.h"
+
 #include <gtest/gtest.h>
 
 #include "base/crc32c.h"
@@ -8,7 +10,6 @@
 #include "interval/interval_file.h"
 #include "interval/testing.h"
 #include "storage/memory.h"
-#include "storage/wrap/fault.h"
 
 namespace stridio {
 namespace {
@@ -20,7 +21,8 @@ class Faulty : public ::testing::Test {
 
   void SetUp() override {
     ASSERT_TRUE(IntervalFile::format(*storage()));
-    for (int epoch = 0; epoch < 2; ++epoch) run_threads(3, {}, [&](Group& group) { write_turns(group, epoch, kTurns); });
+    for (int epoch = 0; epoch < 2; ++epoch)
+      run_threads(3, {}, [&](Group& group) { write_turns(group, epoch, kTurns); });
     expected_ = pattern(1, kTurns);
     bytes_ = *read_extent(*storage(), {0, *storage()->size()});
   }
@@ -95,7 +97,8 @@ TEST_F(Faulty, EveryFlippedBitIsFoundOrHarmless) {
   for (std::size_t i = 0; i < 1500; ++i) {
     Data bytes = bytes_;
     // Half of them in the first bytes, and where metadata are.
-    const auto at = static_cast<std::size_t>(draw(random, 0, i % 4 == 0 ? 70 : static_cast<std::int64_t>(bytes.size()) - 1));
+    const auto at =
+        static_cast<std::size_t>(draw(random, 0, i % 4 == 0 ? 70 : static_cast<std::int64_t>(bytes.size()) - 1));
     bytes[at] ^= static_cast<std::byte>(1 << draw(random, 0, 7));
     const auto read = read_back(bytes);
     if (read) {
@@ -115,7 +118,8 @@ TEST_F(Faulty, TruncatedFilesAreRefused) {
   Random random(seed);
   for (int i = 0; i < 300; ++i) {
     Data bytes = bytes_;
-    bytes.resize(static_cast<std::size_t>(draw(random, kSlotBytes + kHeaderBytes, static_cast<std::int64_t>(bytes.size()) - 1)));
+    bytes.resize(
+        static_cast<std::size_t>(draw(random, kSlotBytes + kHeaderBytes, static_cast<std::int64_t>(bytes.size()) - 1)));
     const auto read = read_back(bytes);
     if (read) {
       EXPECT_TRUE(*read == expected_) << bytes.size();
@@ -197,8 +201,11 @@ TEST_F(Faulty, AFailedCommitLeavesTheGenerationBefore) {
         SCOPED_TRACE("operation " + std::to_string(first) + ", every " + std::to_string(every));
         ASSERT_TRUE(storage()->resize(0));
         ASSERT_TRUE(storage()->write({0, static_cast<Bytes>(bytes_.size())}, bytes_.data()));
-        const FaultPlan plan{.kinds = kFaultWrite | kFaultSync | kFaultResize, .first = first, .every = every,
-                             .sys_errno = error, .prefix = first % 3 == 0 ? 20 : 0};
+        const FaultPlan plan{.kinds = kFaultWrite | kFaultSync | kFaultResize,
+                             .first = first,
+                             .every = every,
+                             .sys_errno = error,
+                             .prefix = first % 3 == 0 ? 20 : 0};
         std::array<Status, 3> statuses;
         run_threads(3, {}, [&](Group& group) {
           statuses[static_cast<std::size_t>(group.rank())] = write_turns(group, 2, kTurns + 5, plan);

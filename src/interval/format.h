@@ -36,8 +36,8 @@ struct PartEntry {
   std::uint32_t process = 0;
   Extent metadata;  // where the Part lies,
   std::uint32_t sum = 0;
-  Extent bounds;    // of its intervals in the logical file
-  Bytes bytes = 0;  // in them
+  Extent bounds;             // of its intervals in the logical file
+  Bytes bytes = 0;           // in them
   std::vector<Extent> runs;  // where it is stored: ascending, not touching
 };
 
@@ -48,8 +48,8 @@ struct Root {
   std::uint32_t processes = 0;  // of the group that wrote it
   std::vector<PartEntry> parts;
 
-  Bytes live() const;   // bytes that it maps
-  Offset end() const;   // of what the entries refer to
+  Bytes live() const;  // bytes that it maps
+  Offset end() const;  // of what the entries refer to
 };
 std::vector<std::byte> encode(const Root& root);
 // Entries are checked against each other: nothing stored overlaps.

@@ -19,9 +19,10 @@ namespace {
 Status check_reach(Storage& storage, Offset end, const char* what) {
   ASSIGN_OR_RETURN(const Bytes size, storage.size());
   if (end <= size) return {};
-  return fail(Error{.code = Code::kIo,
-                    .what = fmt::format("the interval file is truncated: it has {} bytes, but {} up to {}", size, what, end),
-                    .path = storage.path()});
+  return fail(
+      Error{.code = Code::kIo,
+            .what = fmt::format("the interval file is truncated: it has {} bytes, but {} up to {}", size, what, end),
+            .path = storage.path()});
 }
 
 Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent, const char* what) {
@@ -41,10 +42,10 @@ Result<Header> newest_header(Storage& storage) {
   bytes.resize(static_cast<std::size_t>(got.bytes));
   for (int slot = 0; slot < kSlots; ++slot) {
     const auto at = std::min(bytes.size(), static_cast<std::size_t>(slot * kSlotBytes));
-    auto header = decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderBytes)));
+    auto header =
+        decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderBytes)));
     if (!header && header.error().code == Code::kUnsupportedOperation) return header;
-    if (header ? !best || header->generation > best->generation
-               : !best && best.error().code == Code::kBadFileName)
+    if (header ? !best || header->generation > best->generation : !best && best.error().code == Code::kBadFileName)
       best = std::move(header);
   }
   if (!best) best.error().path = storage.path();
@@ -79,10 +80,11 @@ Result<std::shared_ptr<const Part>> Generation::part(std::size_t i, Storage& sto
   const PartEntry& entry = root_.parts[i];
   ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, entry.metadata, "metadata lie"));
   if (crc32c(bytes) != entry.sum)
-    return fail(Error{.code = Code::kIo,
-                      .what = fmt::format("the interval file is damaged: the metadata of process {} have a wrong checksum",
-                                          entry.process),
-                      .path = storage.path()});
+    return fail(
+        Error{.code = Code::kIo,
+              .what = fmt::format("the interval file is damaged: the metadata of process {} have a wrong checksum",
+                                  entry.process),
+              .path = storage.path()});
   ASSIGN_OR_RETURN(Part part, decode_part(bytes, entry));
   parts_[i] = std::make_shared<const Part>(std::move(part));
   return parts_[i];
@@ -105,8 +107,8 @@ void Generation::keep_from(Generation& earlier, std::size_t i) {
 
 namespace {
 
-constexpr Bytes kSlice = Bytes{8} << 20;       // of a request that is looked up at once
-constexpr std::size_t kMostCells = 512;        // in one request: 8 MiB
+constexpr Bytes kSlice = Bytes{8} << 20;  // of a request that is looked up at once
+constexpr std::size_t kMostCells = 512;   // in one request: 8 MiB
 constexpr std::size_t kMostWanted = 1 << 17;
 
 // A piece of what is stored, and where in memory it goes.
@@ -225,8 +227,8 @@ class Reader {
     const auto& runs = source.entry->runs;
     const auto run = std::upper_bound(runs.begin(), runs.end(), wanted.stored,
                                       [](Offset offset, const Extent& each) { return offset < each.end(); });
-    const std::int64_t sum = source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell -
-                             run->offset / kCell;
+    const std::int64_t sum =
+        source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell - run->offset / kCell;
     return {.stored = cell_at(*run, wanted.stored), .sum = source.part->sums[static_cast<std::size_t>(sum)]};
   }
 
@@ -239,7 +241,8 @@ class Reader {
         cell.first = next;
         while (++next < wanted_.size() && wanted_[next].stored < cell.stored.end())
           if (!cell.summed)
-            cell.stored.length = std::max(cell.stored.end(), wanted_[next].stored + wanted_[next].length) - cell.stored.offset;
+            cell.stored.length =
+                std::max(cell.stored.end(), wanted_[next].stored + wanted_[next].length) - cell.stored.offset;
         cell.last = next;
         for (std::size_t i = cell.first; i < cell.last && !cell.data; ++i)
           if (wanted_[i].stored == cell.stored.offset && wanted_[i].length == cell.stored.length)
@@ -275,7 +278,8 @@ class Reader {
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
     moved.requests += got.requests;
     if (got.bytes < all)
-      return fail(Error{.code = Code::kIo, .what = "the interval file is truncated: data are missing at its end",
+      return fail(Error{.code = Code::kIo,
+                        .what = "the interval file is truncated: data are missing at its end",
                         .path = storage_.path()});
     for (const Cell& cell : cells_) {
       if (cell.summed && crc32c({cell.data, static_cast<std::size_t>(cell.stored.length)}) != cell.sum)
@@ -297,7 +301,7 @@ class Reader {
   const Intervals& from_;
   std::vector<Source> sources_;  // the layers first
   std::size_t layers_ = 0;
-  std::vector<bool> used_;       // of the generation's parts
+  std::vector<bool> used_;  // of the generation's parts
   std::vector<Wanted> wanted_;
   std::vector<Cell> cells_;
   std::unique_ptr<std::byte[]> staging_;

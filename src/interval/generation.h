@@ -38,8 +38,8 @@ class Generation {
 // What is read from: a generation, and over it what this process has written since.
 struct Intervals {
   std::shared_ptr<Generation> generation;
-  Bytes cut = 0;   // the generation counts below this offset only
-  Bytes size = 0;  // of the logical file
+  Bytes cut = 0;                    // the generation counts below this offset only
+  Bytes size = 0;                   // of the logical file
   std::vector<IntervalMap> layers;  // each hides those behind it, and all the generation
 };
 

@@ -79,8 +79,8 @@ Result<bool> IntervalFile::recognized(Storage& storage) {
 
 Status IntervalFile::format(Storage& storage) {
   const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
-  const auto header =
-      encode(Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
+  const auto header = encode(
+      Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
   std::vector<std::byte> bytes(static_cast<std::size_t>(kFirstStored));
   for (int slot = 0; slot < kSlots; ++slot) std::copy(header.begin(), header.end(), bytes.begin() + slot * kSlotBytes);
   bytes.insert(bytes.end(), root.begin(), root.end());
@@ -139,7 +139,8 @@ Status IntervalFile::begin(std::vector<std::byte>& root, Finished& told) {
     ASSIGN_OR_RETURN(const Root decoded, decode_root(root));
     return settle_space(decoded, told);
   }
-  return fail(Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
+  return fail(
+      Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
 }
 
 Status IntervalFile::pin(std::uint64_t generation) {
@@ -272,7 +273,8 @@ Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
 // Metadata are one run.
 Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
   while (chunk_.length < bytes) {
-    const auto enough = std::find_if(free_.rbegin(), free_.rend(), [&](const Extent& each) { return each.length >= bytes; });
+    const auto enough =
+        std::find_if(free_.rbegin(), free_.rend(), [&](const Extent& each) { return each.length >= bytes; });
     if (enough == free_.rend()) {
       RETURN_IF_ERROR(take_extents(bytes));
       continue;
@@ -435,9 +437,7 @@ Result<std::unique_ptr<RangeLock>> IntervalFile::lock(Extent, LockMode) {
   return refuse(Code::kUnsupportedOperation, "locking a range of an interval file");
 }
 
-Caps IntervalFile::caps() const {
-  return {.appends = true, .alignment = 1, .preferred = storage_->caps().preferred};
-}
+Caps IntervalFile::caps() const { return {.appends = true, .alignment = 1, .preferred = storage_->caps().preferred}; }
 
 tl::unexpected<Error> IntervalFile::refuse(Code code, std::string what) const {
   return fail(Error{.code = code, .what = std::move(what), .path = path()});
@@ -472,8 +472,10 @@ Status IntervalFile::commit() {
   std::vector<PartEntry> entries;
   for (const Own& each : own) entries.push_back(each.entry);
   ASSIGN_OR_RETURN(const std::vector<Buffer> told, allgatherv(group_, encode(std::span(entries))));
-  Root root{.generation = before.generation + 1, .size = size,
-            .processes = static_cast<std::uint32_t>(group_.size()), .parts = {}};
+  Root root{.generation = before.generation + 1,
+            .size = size,
+            .processes = static_cast<std::uint32_t>(group_.size()),
+            .parts = {}};
   for (const Buffer& each : told) {
     ASSIGN_OR_RETURN(const std::vector<PartEntry> theirs, decode_entries(each));
     root.parts.insert(root.parts.end(), theirs.begin(), theirs.end());
@@ -622,8 +624,7 @@ Status IntervalFile::merge_small(std::vector<Own>& parts) {
     return own.changed ? static_cast<Bytes>(own.part->map.encoded().size() + 4 * own.part->sums.size())
                        : own.entry.metadata.length;
   };
-  while (parts.size() > 1 && parts.back().changed &&
-         2 * bytes_of(parts.back()) >= bytes_of(parts[parts.size() - 2])) {
+  while (parts.size() > 1 && parts.back().changed && 2 * bytes_of(parts.back()) >= bytes_of(parts[parts.size() - 2])) {
     Own last = std::move(parts.back());
     parts.pop_back();
     Own& before = parts.back();
@@ -632,7 +633,9 @@ Status IntervalFile::merge_small(std::vector<Own>& parts) {
     }
     std::vector<Fragment> cells;
     for (const Own* own : {&before, &last})
-      each_cell(own->entry.runs, own->part->sums, [&](Extent cell, std::uint32_t sum) { cells.push_back({cell, sum}); });
+      each_cell(own->entry.runs, own->part->sums, [&](Extent cell, std::uint32_t sum) {
+        cells.push_back({cell, sum});
+      });
     before = make_own(overlaid(last.part->map, before.part->map), sums_of(std::move(cells)));
   }
   return {};

@@ -116,16 +116,16 @@ class IntervalFile final : public Storage {
   const bool writes_;
   std::unique_ptr<RangeLock> writing_, reading_;  // rank 0's: that nobody else writes; the pin of the generation
 
-  std::shared_mutex epoch_;  // exclusive: the commit
-  std::mutex mutex_;         // of what follows
-  Intervals seen_;           // without layers
+  std::shared_mutex epoch_;             // exclusive: the commit
+  std::mutex mutex_;                    // of what follows
+  Intervals seen_;                      // without layers
   std::vector<std::size_t> own_parts_;  // of the generation's
   Written written_;
-  Bytes reclaim_at_ = 0;        // of written_.bytes
-  std::vector<Extent> space_;   // of the stored file, for all ranks to take from, in order
-  Bytes taken_ = 0;             // of it, where there is one rank
-  std::vector<Extent> free_;    // taken by this one, whole cells, the last to be used first;
-  Extent chunk_;                // the one in use
+  Bytes reclaim_at_ = 0;       // of written_.bytes
+  std::vector<Extent> space_;  // of the stored file, for all ranks to take from, in order
+  Bytes taken_ = 0;            // of it, where there is one rank
+  std::vector<Extent> free_;   // taken by this one, whole cells, the last to be used first;
+  Extent chunk_;               // the one in use
   bool broken_ = false;
 };
 

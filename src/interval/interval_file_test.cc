@@ -227,8 +227,8 @@ TEST(IntervalFile, StaysSmallHoweverOftenItIsRewritten) {
           if (way == 1 || way == 3) block = draw(common, 1000, 100000);  // another view each time
           if (way == 4) length = kSize >> (epoch % 4);                   // shrinks and grows
           const bool first = opening == 0 && epoch == 0;
-          const bool scattered = way == 2 && !first;                     // a third of the blocks, by chance
-          const int repeats = way == 5 ? 5 : 1;                          // the same bytes again before the commit
+          const bool scattered = way == 2 && !first;  // a third of the blocks, by chance
+          const int repeats = way == 5 ? 5 : 1;       // the same bytes again before the commit
           Oracle oracle{expected[0]};
           if (way == 4) {
             ASSERT_TRUE((*opened)->resize(length));

@@ -11,11 +11,11 @@ constexpr std::int64_t kIndexed = 64;  // groups between two entries of the inde
 
 // A group begins with a byte of these; what the flags say is left out.
 enum Flags : std::uint8_t {
-  kMany = 1,           // several pieces: count and stride follow
-  kElsewhere = 2,      // not stored right behind the group before: the distance follows
-  kSameLength = 4,     // as the group before
-  kSameShape = 8,      // count and stride too; with kMany
-  kStoredApart = 16,   // the pieces are not stored one right behind the other: how far follows; with kMany
+  kMany = 1,          // several pieces: count and stride follow
+  kElsewhere = 2,     // not stored right behind the group before: the distance follows
+  kSameLength = 4,    // as the group before
+  kSameShape = 8,     // count and stride too; with kMany
+  kStoredApart = 16,  // the pieces are not stored one right behind the other: how far follows; with kMany
   kAllFlags = 31,
 };
 
@@ -319,8 +319,7 @@ void WriteLog::add(const Piece& piece) {
 // Merges layers until each is `ratio` times as large as the one before it; 0: into one.
 void WriteLog::settle(std::size_t ratio) {
   if (!latest_.empty()) layers_.insert(layers_.begin(), latest_.finish());
-  while (layers_.size() > 1 &&
-         (ratio == 0 || layers_[0].encoded().size() * ratio > layers_[1].encoded().size())) {
+  while (layers_.size() > 1 && (ratio == 0 || layers_[0].encoded().size() * ratio > layers_[1].encoded().size())) {
     layers_[1] = overlaid(layers_[0], layers_[1]);
     layers_.erase(layers_.begin());
   }

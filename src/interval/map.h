@@ -35,7 +35,9 @@ struct PieceGroup {
   Bytes stride = 0;         // between the pieces in the file,
   Bytes stored_stride = 0;  // and in storage, where it may be negative
 
-  Piece at(std::int64_t i) const { return {first.logical + i * stride, first.length, first.stored + i * stored_stride}; }
+  Piece at(std::int64_t i) const {
+    return {first.logical + i * stride, first.length, first.stored + i * stored_stride};
+  }
   Piece last() const { return at(count - 1); }
   bool operator==(const PieceGroup&) const = default;
 };

@@ -187,13 +187,13 @@ TEST(IntervalMap, RefusesWhatIsNoMap) {
   };
   EXPECT_FALSE(refused({}));
   EXPECT_FALSE(refused({0, 5, 3}));
-  EXPECT_TRUE(refused({0, 5}));                // ends in the middle
-  EXPECT_TRUE(refused({0, 5, 0}));             // no length
-  EXPECT_TRUE(refused({4, 5}));                // as long as a group before that is not there
-  EXPECT_TRUE(refused({64, 5, 3}));            // unknown flag
-  EXPECT_TRUE(refused({1, 5, 3, 1, 9}));       // many of one
-  EXPECT_TRUE(refused({1, 5, 3, 2, 2}));       // they overlap
-  EXPECT_TRUE(refused({2, 5, 3, 1}));          // stored before the file
+  EXPECT_TRUE(refused({0, 5}));           // ends in the middle
+  EXPECT_TRUE(refused({0, 5, 0}));        // no length
+  EXPECT_TRUE(refused({4, 5}));           // as long as a group before that is not there
+  EXPECT_TRUE(refused({64, 5, 3}));       // unknown flag
+  EXPECT_TRUE(refused({1, 5, 3, 1, 9}));  // many of one
+  EXPECT_TRUE(refused({1, 5, 3, 2, 2}));  // they overlap
+  EXPECT_TRUE(refused({2, 5, 3, 1}));     // stored before the file
   EXPECT_TRUE(refused({0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 3}));  // 2^62
   EXPECT_TRUE(refused({0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 3}));
 }

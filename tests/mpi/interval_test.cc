@@ -70,7 +70,8 @@ class IntervalFiles : public MpiTest {
     EXPECT_TRUE(read_ints(fh, 0, total()) == wanted);
     const int first = rank() * 977 % total();
     std::vector<int> part(static_cast<std::size_t>(total() - first), -1);
-    EXPECT_MPI_OK(MPI_File_read_at_all(fh, first, part.data(), static_cast<int>(part.size()), MPI_INT, MPI_STATUS_IGNORE));
+    EXPECT_MPI_OK(
+        MPI_File_read_at_all(fh, first, part.data(), static_cast<int>(part.size()), MPI_INT, MPI_STATUS_IGNORE));
     EXPECT_TRUE(std::equal(part.begin(), part.end(), wanted.begin() + first));
   }
 };
