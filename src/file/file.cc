@@ -458,6 +458,7 @@ CollectiveRules FileImpl::collective_rules(Direction direction) const {
   // that may go through another rank, which notes what it writes as its own.
   const bool own_writes = parts_.interval != nullptr && parts_.mode.writes();
   rules.two_phase = two_phase != Switch::kDisable && !own_writes;
+  if (own_writes) rules.two_phase_reason = "an interval file keeps apart what each rank writes";
   rules.prefer_two_phase = two_phase == Switch::kEnable;
   rules.aggregators = hints.cb_nodes;
   rules.window = hints.cb_buffer_size;

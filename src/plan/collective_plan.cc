@@ -213,7 +213,7 @@ CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals,
   };
   if (!totals.ascending) return impossible("a rank's file ranges are not in ascending order");
   if (rules.one_by_one) return impossible("atomic mode: requests must not mix");
-  if (!rules.two_phase) return impossible("switched off by a hint");
+  if (!rules.two_phase) return impossible(rules.two_phase_reason);
   return {Strategy::kTwoPhase, true,
           two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * totals.two_phase_correction,
           fmt::format("{}, windows of {} bytes at most for {} bytes in {}, together in {}", counted(aggregators, "aggregator"),

@@ -44,7 +44,8 @@ struct Topology {
 };
 
 struct CollectiveRules {
-  bool two_phase = true;       // false: switched off by a hint
+  bool two_phase = true;       // whether it may be, and if not, why
+  std::string two_phase_reason = "switched off by a hint";
   bool prefer_two_phase = false;
   int aggregators = 0;         // 0: by nodes, cores and bytes
   Bytes window = Bytes{4} << 20;
