@@ -17,8 +17,10 @@ namespace {
 constexpr Offset kReach = 200000;
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t kRounds = 8;  // it takes its time
+constexpr Bytes kRewritten = 1 << 20;
 #else
 constexpr std::uint64_t kRounds = 60;
+constexpr Bytes kRewritten = 8 << 20;
 #endif
 
 // What all ranks of a run share. Ranks write bytes of their own in an epoch, block by block.
@@ -207,7 +209,7 @@ Bytes stored_bytes(const std::shared_ptr<MemoryFile>& file) { return *open_memor
 // Epochs that write again what is there, in many ways: after each, the file is at most 2.5 times what is live.
 TEST(IntervalFile, StaysSmallHoweverOftenItIsRewritten) {
   const std::uint64_t seed = seed_of_this_run();
-  constexpr Bytes kSize = 8 << 20, kSlack = 3 * (384 << 10);  // of three processes
+  constexpr Bytes kSize = kRewritten, kSlack = 3 * (384 << 10);  // of three processes
   for (int way = 0; way < 6 && !HasFailure(); ++way) {
     const auto file = make_memory_file();
     ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
