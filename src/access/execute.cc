@@ -6,11 +6,10 @@
 // user's memory where the plan stages nothing.
 #include "access/execute.h"
 
+#include <chrono>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "access/deep.h"
@@ -109,34 +108,6 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
   return done;
 }
 
-// A call that may run beside the caller.
-class Aside {
- public:
-  ~Aside() { wait(); }
-
-  void start(bool beside, std::function<Result<Transferred>()> call) {
-    const auto body = [this, call = std::move(call)] { result_ = guarded(call); };
-    try {
-      if (beside) {
-        thread_ = start_without_signals(body);
-        return;
-      }
-    } catch (const std::exception&) {  // no thread to be had
-    }
-    body();
-  }
-
-  // The call's result, once; nothing moved where none was started.
-  Result<Transferred> wait() {
-    if (thread_.joinable()) thread_.join();
-    return std::exchange(result_, Transferred{});
-  }
-
- private:
-  std::thread thread_;
-  Result<Transferred> result_;
-};
-
 // Windows in turns in the two halves of a buffer: where the storage is waited for, one is copied while the other moves.
 Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
@@ -151,7 +122,8 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   Cursor at(file, from);
   Side user{memory.base, Cursor(memory.pattern, from)};
   Transferred done;
-  Aside transfer;
+  Result<Transferred> moved;
+  Worker beside;  // ends before what its task uses
   const auto stage = [&](const Half& half, Bytes bytes) {
     const Stopwatch watch(times.copy);
     Side staged{half.data, Cursor(Pattern::run(0, bytes))};
@@ -159,13 +131,20 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   };
   const auto begin = [&](const Half& half) {
     const Stopwatch watch(times.storage);
-    transfer.start(plan.pipelined, [&] { return move(plan, storage, direction, half.batch); });
+    const auto task = [&] { moved = guarded([&] { return move(plan, storage, direction, half.batch); }); };
+    try {
+      if (plan.pipelined) return beside.post(task);
+    } catch (const std::exception&) {  // no thread to be had
+    }
+    task();
   };
   const auto end = [&]() -> Result<Bytes> {
     const Stopwatch watch(times.storage);
-    ASSIGN_OR_RETURN(const Transferred moved, transfer.wait());
-    done += moved;
-    return moved.bytes;
+    while (!beside.idle_within(std::chrono::seconds(1))) {
+    }
+    ASSIGN_OR_RETURN(const Transferred last_moved, std::exchange(moved, Transferred{}));
+    done += last_moved;
+    return last_moved.bytes;
   };
   Half *next = &one, *last = &other;
   if (direction == Direction::kWrite) {
@@ -192,7 +171,8 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
 Result<Transferred> run_list(AccessPlan plan, Storage& storage, Direction direction, const Pattern& file,
                              const Memory& memory, Times& times, Bytes from = 0) {
   const auto run = plan.staged ? run_staged_list : run_direct_list;
-  if (direction == Direction::kRead || !std::exchange(plan.deep.extend_first, false))
+  const bool several = file.runs() > 2 || file.size() > 2 * plan.deep.unit;  // of two requests nothing would overlap
+  if (direction == Direction::kRead || !std::exchange(plan.deep.extend_first, false) || !several)
     return run(plan, storage, direction, file, memory, times, from, file.size());
   const Bytes end = file.size() - std::min(Profile::kPage, file.size() - from);
   ASSIGN_OR_RETURN(Transferred done, run(plan, storage, direction, file, memory, times, end, file.size()));

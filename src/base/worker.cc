@@ -32,8 +32,8 @@ Worker::~Worker() {
 
 void Worker::post(std::function<void()> task) {
   const std::scoped_lock lock(mutex_);
+  if (!thread_.joinable()) thread_ = start_without_signals([this] { run(); });  // first: a task without it never ends
   tasks_.push_back(std::move(task));
-  if (!thread_.joinable()) thread_ = start_without_signals([this] { run(); });
   changed_.notify_all();
 }
 

@@ -245,16 +245,15 @@ Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
 // The group's lock managers and its place among the file's openers are made once and kept: accesses of other threads may
 // hold locks.
 Status FileImpl::set_atomicity(bool atomic) {
-  if (atomic && parts_.interval)
-    return agree(*parts_.group,
-                 fail(Error{.code = Code::kUnsupportedOperation,
-                            .what = "set_atomicity: interval files have no atomic mode; MPI_File_sync shows each rank what "
-                                    "the others wrote",
-                            .path = parts_.path}));
   ASSIGN_OR_RETURN(const std::vector<int> all, allgather(*parts_.group, static_cast<int>(atomic)));
   for (const int each : all)
     if (each != all.front())
       return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
+  if (atomic && parts_.interval)
+    return fail(Error{.code = Code::kUnsupportedOperation,
+                      .what = "set_atomicity: interval files have no atomic mode; MPI_File_sync shows each rank what the "
+                              "others wrote",
+                      .path = parts_.path});
   if (atomic && !shared_.atomicity) {
     ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
   }

@@ -162,7 +162,12 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     Learnt learnt;
     if (storage && group->rank() == 0) {
       const bool wanted = parts.hints.interval || name.starts_with(kIntervalPrefix);
-      const Result<bool> interval = parts.readable ? is_interval_file(**storage, mode, wanted) : false;
+      Result<bool> interval = false;
+      if (parts.readable) {
+        interval = is_interval_file(**storage, mode, wanted);
+      } else if (wanted) {
+        interval = fail(Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = *path});
+      }
       if (interval) {
         learnt = {profile_of(*path), *interval};
       } else {
