@@ -51,7 +51,7 @@ class Calibration {
       ASSIGN_OR_RETURN(const double alone, least([&] { return move({{0, large}}); }, tries));
       costs.byte_seconds = costs.shared_byte_seconds = per_byte(alone - costs.request_seconds, large);
     }
-    if (costs.waits()) RETURN_IF_ERROR(measure_overlap(costs));
+    if (costs.waits()) RETURN_IF_ERROR(measure_overlap(costs, tries));
     if (large < 8 * kSmall) return costs;
     if (!time_left()) return costs;
     ASSIGN_OR_RETURN(const double together, least([&] { return move_at_once(large); }, tries));
@@ -72,14 +72,14 @@ class Calibration {
     return std::max(1e-7, std::min(first, rest));
   }
 
-  Status measure_overlap(StorageCosts& costs) {
+  Status measure_overlap(StorageCosts& costs, int tries) {
     double extending = 0;
     if (direction_ == Direction::kWrite) {
       ASSIGN_OR_RETURN(extending, least([&] { return move({{length_ / 2, kSmall}, {length_ / 4 * 3, kSmall}}, 2); }, 1));
       RETURN_IF_ERROR(move({{length_ - kSmall, kSmall}}));
     }
     for (int depth = 4; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
-      ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, 2));
+      ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, tries));
       costs.extends_alone = costs.extends_alone || extending > kWorthIt * seconds;
       const double overlap = depth * costs.request_seconds / seconds;
       if (overlap < kWorthIt * costs.overlap) continue;

@@ -60,7 +60,7 @@ TEST(Calibrate, IsShort) {
     ASSERT_TRUE(calibrate(*storage, {.writes = true}));
     shortest = std::min(shortest, std::chrono::steady_clock::now() - start);
   }
-  EXPECT_LT(shortest, 50ms);
+  EXPECT_LT(shortest, 35ms);
 }
 
 TEST(Calibrate, KeepsTunedConstantsNearby) {

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "group/process_id.h"
+#include "group/testing/forked_ranks.h"
 
 namespace stridio {
 namespace {
@@ -22,69 +21,18 @@ using namespace std::chrono_literals;
 
 constexpr int kMostRanks = 16;
 
-// What the forked ranks inherit: enough for a bootstrap, and to tell the parent where they are.
-struct Common {
-  std::atomic<int> arrived[64];  // by agreement of the bootstrap
-  std::byte bytes[64][kMostRanks][256];
-  std::atomic<bool> started[kMostRanks];
+struct Started {
+  std::atomic<bool> by_rank[kMostRanks];
 };
 
-class SharedGroupProcesses : public ::testing::Test {
+class SharedGroupProcesses : public ForkedRanks<Started> {
  protected:
-  SharedGroupProcesses()
-      : common_(static_cast<Common*>(mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE,
-                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
-  ~SharedGroupProcesses() override { munmap(common_, sizeof(Common)); }
-
-  Bootstrap bootstrap(int rank, int size) {
-    return {rank, size, [this, rank, size, call = 0](auto mine, auto all) mutable -> Status {
-              std::copy(mine.begin(), mine.end(), common_->bytes[call][rank]);
-              ++common_->arrived[call];
-              while (common_->arrived[call] < size) std::this_thread::sleep_for(100us);
-              for (int r = 0; r < size; ++r)
-                std::copy_n(common_->bytes[call][r], mine.size(),
-                            all.begin() + r * std::ssize(mine));
-              ++call;
-              return {};
-            }};
-  }
-
-  // Forks `ranks` processes that run `body`; a failed expectation in one becomes its exit status.
-  void start(int ranks, const std::function<void(const Bootstrap&)>& body) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      const pid_t pid = fork();
-      ASSERT_GE(pid, 0);
-      if (pid == 0) {
-        body(bootstrap(rank, ranks));
-        _exit(HasFailure() ? 1 : 0);
-      }
-      pids_.push_back(pid);
-    }
-  }
-
-  // Every rank but `killed` ends well.
-  void finish(int killed = -1) {
-    for (int rank = 0; rank < std::ssize(pids_); ++rank) {
-      int status = 0;
-      ASSERT_EQ(waitpid(pids_[static_cast<std::size_t>(rank)], &status, 0),
-                pids_[static_cast<std::size_t>(rank)]);
-      if (rank == killed)
-        EXPECT_TRUE(WIFSIGNALED(status));
-      else
-        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-            << "rank " << rank << ": " << status;
-    }
-  }
-
   // Kills the rank at some moment of what it does once it has started.
   void kill_started(int rank) {
-    while (!common_->started[rank]) std::this_thread::sleep_for(1ms);
+    while (!shared_.by_rank[rank]) std::this_thread::sleep_for(1ms);
     std::this_thread::sleep_for(50ms);
-    kill(pids_[static_cast<std::size_t>(rank)], SIGKILL);
+    kill_rank(rank);
   }
-
-  Common* const common_;
-  std::vector<pid_t> pids_;
 };
 
 std::size_t names_in_shm() {
@@ -182,7 +130,7 @@ TEST_F(SharedGroupProcesses, AKilledRankFailsTheOthersInBarrier) {
   start(4, [this](const Bootstrap& bootstrap) {
     auto group = make_shared_group(bootstrap, {});
     ASSERT_TRUE(group);
-    common_->started[bootstrap.rank] = true;
+    shared_.by_rank[bootstrap.rank] = true;
     expect_failure_naming(2, [&] { return (*group)->barrier(); });
   });
   kill_started(2);
@@ -193,7 +141,7 @@ TEST_F(SharedGroupProcesses, AKilledRankFailsTheOthersInExchange) {
   start(3, [this](const Bootstrap& bootstrap) {
     auto group = make_shared_group(bootstrap, {});
     ASSERT_TRUE(group);
-    common_->started[bootstrap.rank] = true;
+    shared_.by_rank[bootstrap.rank] = true;
     const std::vector<Buffer> sends(3, Buffer(3'000'000));
     expect_failure_naming(1, [&]() -> Status {
       RETURN_IF_ERROR(alltoallv(**group, sends));
@@ -210,7 +158,7 @@ TEST_F(SharedGroupProcesses, ARankKilledWhileItWaitsFailsTheOthers) {
   start(3, [this](const Bootstrap& bootstrap) {
     auto group = make_shared_group(bootstrap, {});
     ASSERT_TRUE(group);
-    common_->started[bootstrap.rank] = true;
+    shared_.by_rank[bootstrap.rank] = true;
     if (bootstrap.rank == 0) std::this_thread::sleep_for(2s);
     expect_failure_naming(2, [&] { return (*group)->barrier(); });
   });

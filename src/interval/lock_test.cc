@@ -3,9 +3,6 @@
 #include "interval/lock.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +13,7 @@
 
 #include "group/segment.h"
 #include "group/shared_group.h"
+#include "group/testing/forked_ranks.h"
 #include "group/threads.h"
 #include "storage/memory.h"
 #include "support/history.h"
@@ -248,9 +246,7 @@ TEST(LockTables, AWriterIsServedInItsTurn) {
 
 // ---- Processes
 
-struct Common {
-  std::atomic<int> arrived[16];  // by agreement
-  std::byte bytes[16][kRanks][512];
+struct Shared {
   Cells cells;
   std::atomic<int> ready;
   struct Record {
@@ -263,53 +259,19 @@ struct Common {
   } records[kRanks][kOperations];
 };
 
-class LockProcesses : public ::testing::Test {
+class LockProcesses : public ForkedRanks<Shared> {
  protected:
-  LockProcesses()
-      : common_(static_cast<Common*>(
-            mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
-  ~LockProcesses() override { munmap(common_, sizeof(Common)); }
-
-  Bootstrap bootstrap(int rank, int size) {
-    return {rank, size, [this, rank, size, call = 0](auto mine, auto all) mutable -> Status {
-              std::copy(mine.begin(), mine.end(), common_->bytes[call][rank]);
-              ++common_->arrived[call];
-              while (common_->arrived[call] < size) std::this_thread::sleep_for(100us);
-              for (int r = 0; r < size; ++r)
-                std::copy_n(common_->bytes[call][r], mine.size(), all.begin() + r * std::ssize(mine));
-              ++call;
-              return {};
-            }};
-  }
-
   void start(int ranks, const std::function<void(int, LockManager&)>& body) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      const pid_t pid = fork();
-      ASSERT_GE(pid, 0);
-      if (pid == 0) {
-        alarm(60);
-        auto group = make_shared_group(bootstrap(rank, ranks), {});
-        if (!group) _exit(2);
-        const auto storage = open_memory(make_memory_file());
-        auto manager = make_lock_manager(**group, *storage);
-        if (!manager || !(*group)->barrier()) _exit(3);
-        body(rank, **manager);
-        _exit(HasFailure() ? 1 : 0);
-      }
-      pids_.push_back(pid);
-    }
+    ForkedRanks::start(ranks, [&](const Bootstrap& bootstrap) {
+      auto group = make_shared_group(bootstrap, {});
+      if (!group) _exit(2);
+      const auto storage = open_memory(make_memory_file());
+      auto manager = make_lock_manager(**group, *storage);
+      if (!manager || !(*group)->barrier()) _exit(3);
+      body(bootstrap.rank, **manager);
+      _exit(HasFailure() ? 1 : 0);  // as a rank ends that is killed: with all that it holds
+    });
   }
-  void finish(int killed = -1) {
-    for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
-      int status = 0;
-      ASSERT_EQ(waitpid(pids_[rank], &status, 0), pids_[rank]);
-      EXPECT_TRUE(static_cast<int>(rank) == killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
-          << "rank " << rank << ": " << status;
-    }
-  }
-
-  Common* const common_;
-  std::vector<pid_t> pids_;
 };
 
 TEST_F(LockProcesses, OverlappingTilesHaveAnOrder) {
@@ -317,8 +279,8 @@ TEST_F(LockProcesses, OverlappingTilesHaveAnOrder) {
   start(kRanks, [&](int rank, LockManager& manager) {
     Random random(seed + static_cast<std::uint64_t>(rank));
     for (int i = 0; i < kOperations; ++i) {
-      const Operation done = operate(manager, common_->cells, random, rank, i);
-      Common::Record& record = common_->records[rank][i];
+      const Operation done = operate(manager, shared_.cells, random, rank, i);
+      Shared::Record& record = shared_.records[rank][i];
       record = {done.writes, done.begin, done.end, done.value, static_cast<std::uint32_t>(done.cells.size()), {}, {}};
       std::copy(done.cells.begin(), done.cells.end(), record.cells);
       std::copy(done.seen.begin(), done.seen.end(), record.seen);
@@ -327,7 +289,7 @@ TEST_F(LockProcesses, OverlappingTilesHaveAnOrder) {
   finish();
   std::vector<Operation> history;
   for (int rank = 0; rank < kRanks; ++rank)
-    for (const Common::Record& record : common_->records[rank])
+    for (const Shared::Record& record : shared_.records[rank])
       history.push_back({record.writes,
                          record.begin,
                          record.end,
@@ -343,15 +305,15 @@ TEST_F(LockProcesses, TheDeadHoldNothing) {
     const IntervalLock lock{1, 0};
     if (rank == 0) {
       const auto held = manager.lock({&lock, 1}, {0, 10}, LockMode::kExclusive);
-      ++common_->ready;
+      ++shared_.ready;
       for (;;) pause();
     }
-    while (common_->ready == 0) std::this_thread::sleep_for(1ms);
+    while (shared_.ready == 0) std::this_thread::sleep_for(1ms);
     EXPECT_TRUE(manager.lock({&lock, 1}, {5, 10}, LockMode::kExclusive));
   });
-  while (common_->ready == 0) std::this_thread::sleep_for(1ms);
+  while (shared_.ready == 0) std::this_thread::sleep_for(1ms);
   std::this_thread::sleep_for(100ms);  // the others wait
-  kill(pids_.front(), SIGKILL);
+  kill_rank(0);
   finish(0);
 }
 
@@ -359,19 +321,17 @@ TEST_F(LockProcesses, TheDeadHoldNothing) {
 TEST_F(LockProcesses, TheKilledDisturbNobody) {
   const std::uint64_t seed = logged_seed();
   for (int round = 0; round < 10; ++round) {
-    pids_.clear();
-    std::fill_n(reinterpret_cast<std::byte*>(common_), sizeof *common_, std::byte{0});
     start(3, [&](int rank, LockManager& manager) {
       Random random(seed + static_cast<std::uint64_t>(rank + 3 * round));
-      ++common_->ready;
+      ++shared_.ready;
       for (int i = 0; rank == 0 || i < 20'000; ++i) {
         const IntervalLock lock{static_cast<int>(pick(random, 0, 2)), 0};
         EXPECT_TRUE(manager.lock({&lock, 1}, {pick(random, 0, 3), 10}, LockMode::kExclusive));
       }
     });
-    while (common_->ready < 3) std::this_thread::sleep_for(1ms);
+    while (shared_.ready < 3) std::this_thread::sleep_for(1ms);
     std::this_thread::sleep_for(std::chrono::microseconds(500 * round));
-    kill(pids_.front(), SIGKILL);
+    kill_rank(0);
     finish(0);
   }
 }
