@@ -35,6 +35,7 @@ constexpr Bytes kMostBytes = Bytes{16} << 20;  // of a rank in a cell; a fourth 
 constexpr double kMostWaiting = 0.04;          // seconds of latency in a cell that goes piece by piece in a list
 constexpr double kNoise = 50e-6;
 constexpr double kBar = 1.25;
+constexpr double kHopeless = 4;  // times the best: not run again
 
 struct Distance {
   const char* name;
@@ -95,6 +96,7 @@ void loop(Storage& storage, const Cell& cell, const Pattern& file, const Memory&
 struct Way {
   std::string method;  // forced; empty: automatic; "loop": by hand
   std::vector<double> seconds;
+  double first = 0;  // in seconds, with a cold cache
   double planned = 0;
   std::string why;
   bool ran = true;
@@ -169,15 +171,19 @@ std::vector<Way> measure(const Cell& cell, const std::string& path, const Profil
         if (group.rank() == 0) {
           double best = 1.0;  // nobody waits longer than that for a candidate
           for (const Way& way : ways) best = std::min(best, 1.5 * way.median());
-          skip[i] = !ways[i].method.empty() && (!ways[i].ran || least_seconds(cell, ways[i].method) > best);
+          skip[i] = !ways[i].method.empty() && (!ways[i].ran || least_seconds(cell, ways[i].method) > best ||
+                                                ways[i].first > kHopeless * best);
         }
         (void)group.barrier();
         if (skip[i]) continue;
         const auto start = Clock::now();
         run_way(cell, ways[i], group, *storage, profile, memory);
         (void)group.barrier();
-        if (group.rank() == 0 && (repetition >= 0 || cell.distance.latency > 0))
-          ways[i].seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+        if (group.rank() == 0) {
+          const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+          if (repetition < 0) ways[i].first = seconds;
+          if (repetition >= 0 || cell.distance.latency > 0) ways[i].seconds.push_back(seconds);
+        }
         (void)group.barrier();
       }
     }

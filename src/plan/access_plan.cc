@@ -21,6 +21,7 @@ constexpr double kUnwanted = 1.3;  // bytes that nobody wants take caches and ba
 constexpr double kSievedLatencies = 20;
 constexpr double kStagedLatencies = 4;  // the first half of a window is copied before anything moves
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
+constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
   return bytes * profile.copy_byte_seconds + ranges * profile.copy_range_seconds;
@@ -36,6 +37,14 @@ double transfers(double requests, double batches, double bytes, const StorageCos
 
 bool stages(const RequestShape& shape, const Profile& profile) {
   return shape.memory_ranges > 1 && shape.size / shape.memory_ranges < profile.long_range;
+}
+
+// Whether a list locks each range by itself and not its bounds.
+bool locks_apart(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
+  const StorageCosts& costs = profile.of(shape.direction);
+  const double range = costs.request_seconds + static_cast<double>(shape.size / shape.file_ranges) * costs.byte_seconds;
+  return rules.lock_writes && shape.direction == Direction::kWrite && !costs.waits() && !stages(shape, profile) &&
+         profile.lock_seconds < kShortLock * range;
 }
 
 // So long that its bytes take `times` as long as a request's latency, but short enough to stay in the caches if it can; at most
@@ -64,7 +73,8 @@ Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profil
   list.why = fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"));
   list.moved_bytes = static_cast<double>(shape.size);
   list.storage_seconds = transfers(requests, 1, list.moved_bytes, costs);
-  if (rules.lock_writes && shape.direction == Direction::kWrite) list.storage_seconds += profile.lock_seconds;
+  if (rules.lock_writes && shape.direction == Direction::kWrite)
+    list.storage_seconds += (locks_apart(shape, profile, rules) ? ranges : 1) * profile.lock_seconds;
   list.seconds = list.storage_seconds;
   if (stages(shape, profile)) list.seconds += copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges));
   return list;
@@ -208,6 +218,7 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.pipelined = profile.of(shape.direction).waits();
   plan.deep = deep_of(profile.of(shape.direction));
   plan.window = std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
+  if (plan.method == Method::kList && locks_apart(shape, profile, rules)) plan.ranges = 1;
   if (caps.appends && shape.direction == Direction::kWrite) {
     plan.deep = {};  // in depth each range would be a request
     plan.window = rules.write_window;

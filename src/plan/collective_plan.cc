@@ -36,7 +36,7 @@ double seconds_in_turn(std::span<const RankShape> ranks) {
   Offset upper = 0;
   for (const RankShape& rank : sorted) {
     if (rank.lower >= upper) seconds = 0;
-    seconds += rank.independent_seconds;
+    seconds += rank.locking_seconds;
     longest = std::max(longest, seconds);
     upper = std::max(upper, rank.upper);
   }
@@ -257,6 +257,7 @@ RankShape united(std::span<const RankShape> ranks) {
     all.structure += each.structure;
     all.independent_seconds += each.independent_seconds;
     all.working_seconds += each.working_seconds;
+    all.locking_seconds += each.locking_seconds;
     all.longest_seconds = std::max(all.longest_seconds, each.longest_seconds);
     all.longest_latency = std::max(all.longest_latency, each.longest_latency);
     all.independent_moved += each.independent_moved;
@@ -276,6 +277,7 @@ RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPla
                   .structure = file.footprint(),
                   .independent_seconds = own.seconds,
                   .working_seconds = own.seconds - own.storage_seconds,
+                  .locking_seconds = own.locked && own.ranges > 1 ? own.seconds : 0,
                   .longest_seconds = own.seconds,
                   .longest_latency = own.latency_seconds,
                   .independent_moved = own.moved_bytes,

@@ -24,6 +24,7 @@ struct RankShape {
   Bytes structure = 0;             // of its file pattern in memory: what an aggregator has to know
   double independent_seconds = 0;  // its own plan's cost,
   double working_seconds = 0;      // without the storage's part,
+  double locking_seconds = 0;      // of that with its bounds locked,
   double longest_seconds = 0;      // where it stands for several: of the slowest,
   double longest_latency = 0;      // and of the longest part that is requests, not bytes
   double independent_moved = 0;    // bytes from and to the storage

@@ -13,9 +13,9 @@ enum class Direction { kRead, kWrite };
 
 // What a storage takes, in one direction.
 struct StorageCosts {
-  double request_seconds = 1.2e-6;     // one request, besides its bytes
-  double byte_seconds = 2e-10;         // one byte of a long request (5 GB/s)
-  double shared_byte_seconds = 1e-10;  // one byte where several ranks transfer at once: never less than one alone takes
+  double request_seconds = 7e-7;       // one request, besides its bytes
+  double byte_seconds = 1.35e-10;      // one byte of a long request (7 GB/s)
+  double shared_byte_seconds = 7e-11;  // one byte where several ranks transfer at once: never less than one alone takes
                                        // by itself divided by the ranks
   int depth = 1;                       // requests of one list that are best kept under way at once,
   double overlap = 1;                  // and how many of these pass in the time of one
@@ -36,8 +36,8 @@ struct Profile {
   double structure_byte_seconds = 5e-9; // one byte of a pattern's structure: sent, read and united with the others'
   double lock_seconds = 1.5e-6;        // taking and dropping a free range lock
   double map_seconds = 1e-5;           // mapping a window and giving it back
-  double read_page_seconds = 2e-7;     // bringing one page into a mapping that reads, and giving it back
-  double written_page_seconds = 4e-7;  // ... that writes: space for it is reserved first
+  double read_page_seconds = 3e-7;     // bringing one page into a mapping that reads, and giving it back
+  double written_page_seconds = 6e-7;  // ... that writes: space for it is reserved first
   double agreement_seconds = 4e-5;     // one agreement of a group on one node, oversubscribed
   Bytes staging = Bytes{1} << 20;      // a staging buffer that stays in the caches,
   Bytes longest_staging = Bytes{4} << 20;  // and one for storage that answers slowly
