@@ -161,6 +161,7 @@ std::vector<Way> measure(const Cell& cell, const std::string& path, const Profil
   if (cell.files.front().runs() == 1) ways.emplace_back().method = "direct";
   const auto line = line_of(cell.distance);
   std::vector<std::atomic<bool>> skip(ways.size());
+  std::atomic<Clock::rep> started;  // when the first rank did
   run_threads(static_cast<int>(cell.files.size()), {}, [&](Group& group) {
     const auto storage = open(path, cell.distance, line);
     const Pattern& pattern = cell.memories[static_cast<std::size_t>(group.rank())];
@@ -174,13 +175,17 @@ std::vector<Way> measure(const Cell& cell, const std::string& path, const Profil
           skip[i] = !ways[i].method.empty() && (!ways[i].ran || least_seconds(cell, ways[i].method) > best ||
                                                 ways[i].first > kHopeless * best);
         }
+        if (group.rank() == 0) started = std::numeric_limits<Clock::rep>::max();
         (void)group.barrier();
         if (skip[i]) continue;
-        const auto start = Clock::now();
+        const Clock::rep now = Clock::now().time_since_epoch().count();
+        for (Clock::rep first = started; now < first && !started.compare_exchange_weak(first, now);) {
+        }
         run_way(cell, ways[i], group, *storage, profile, memory);
         (void)group.barrier();
         if (group.rank() == 0) {
-          const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+          const Clock::duration taken(Clock::now().time_since_epoch().count() - started);
+          const double seconds = std::chrono::duration<double>(taken).count();
           if (repetition < 0) ways[i].first = seconds;
           if (repetition >= 0 || cell.distance.latency > 0) ways[i].seconds.push_back(seconds);
         }

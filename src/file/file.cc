@@ -33,7 +33,10 @@ std::uint64_t fingerprint(const View& view) {
 
 }  // namespace
 
-FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) { note_layout(); }
+FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) {
+  note_layout();
+  if (parts_.mode.writes()) cache_ = std::make_unique<WriteCache>(*parts_.storage, parts_.hints.cache_bytes);
+}
 
 void FileImpl::note_layout() { parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat"; }
 
@@ -56,14 +59,16 @@ Status FileImpl::change_size(Bytes size, Status (Storage::*change)(Bytes), const
     if (entry.size != entries.front().size)
       return fail(Code::kNotSame, fmt::format("{}: the ranks give different sizes, {} and {}", what,
                                               entries.front().size, entry.size));
+  RETURN_IF_ERROR(flush_together());
   if (parts_.group->rank() == 0 || parts_.interval) mine = (parts_.storage.get()->*change)(size);
   return agree(*parts_.group, mine);
 }
 
 Status FileImpl::set_size(Bytes size) { return change_size(size, &Storage::resize, "set_size"); }
 Status FileImpl::preallocate(Bytes size) { return change_size(size, &Storage::reserve, "preallocate"); }
-Result<Bytes> FileImpl::size() { return parts_.storage->size(); }
+Result<Bytes> FileImpl::size() { return seen_storage().size(); }
 Status FileImpl::sync() {
+  RETURN_IF_ERROR(flush_together());
   if (parts_.interval) return parts_.interval->commit();
   return agree(*parts_.group, parts_.storage->sync());
 }
@@ -74,10 +79,12 @@ Status FileImpl::close() {
     const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
     const Status intact = agree(*parts_.group, shared_.pointer->intact());  // and nobody uses the pointer any more
     Status committed;
-    if (parts_.interval && !parts_.mode.delete_on_close) committed = parts_.interval->commit();
+    if (!parts_.mode.delete_on_close) committed = flush_together();
+    if (committed && parts_.interval && !parts_.mode.delete_on_close) committed = parts_.interval->commit();
     mine = shared_.pointer->reset(0);
     if (!committed) mine = committed;
     shared_ = {};
+    cache_.reset();
     parts_.interval = nullptr;
     parts_.storage.reset();
     mine = agree(*parts_.group, intact ? mine : intact);
@@ -154,6 +161,7 @@ Status FileImpl::agreed_view(const View& view, const HintList& hints, std::optio
 }
 
 Status FileImpl::set_hints(const HintList& hints) {
+  RETURN_IF_ERROR(flush_together());
   ASSIGN_OR_RETURN(parts_.hints, agree_on_hints(*parts_.group, parts_.hints, hints));
   note_layout();
   return {};
@@ -166,7 +174,7 @@ Status FileImpl::begin() {
   Bytes start = 0;
   Status mine;
   if (parts_.mode.append) {
-    const auto end = parts_.storage->size();
+    const auto end = size();
     if (end) start = *end;
     if (!end) mine = fail(end.error());
   }
@@ -181,7 +189,7 @@ Result<Offset> FileImpl::seek_target(Offset offset, Whence whence, Bytes current
   Offset base = 0;
   if (whence == Whence::kCurrent) base = current / view_.etype_size;
   if (whence == Whence::kEnd) {
-    ASSIGN_OR_RETURN(const Bytes size, parts_.storage->size());
+    ASSIGN_OR_RETURN(const Bytes size, this->size());
     base = (view_bytes_below(view_, size) + view_.etype_size - 1) / view_.etype_size;
   }
   const __int128 target = __int128{base} + offset;
@@ -254,6 +262,7 @@ Status FileImpl::set_atomicity(bool atomic) {
                       .what = "set_atomicity: interval files have no atomic mode; MPI_File_sync shows each rank what the "
                               "others wrote",
                       .path = parts_.path});
+  RETURN_IF_ERROR(flush_together());
   if (atomic && !shared_.atomicity) {
     ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
   }
@@ -363,15 +372,15 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
 
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file,
                                             const Memory& memory) {
-  const AccessPlan plan = plan_access(shape_of(direction, file, memory.pattern), parts_.storage->caps(),
-                                      parts_.profile, access_rules(direction), correction(direction));
+  Storage& storage = direction == Direction::kRead ? seen_storage() : *parts_.storage;
+  const AccessPlan plan = plan_access(shape_of(direction, file, memory.pattern), storage.caps(), parts_.profile, access_rules(direction), correction(direction));
   std::unique_ptr<RangeLock> lock;
   if (atomic_ && !file.empty()) {
     ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));
   }
   const auto start = Clock::now();
   ASSIGN_OR_RETURN(const Transferred moved,
-                   execute(plan, *parts_.storage, direction, file, memory, parts_.report->times()));
+                   execute(plan, storage, direction, file, memory, parts_.report->times()));
   if (!moved.eof) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     correct(direction, [&](Correction& all) { all.learn(plan.method, plan.uncorrected_seconds, seconds); });
@@ -386,8 +395,9 @@ Result<Bytes> FileImpl::transfer_alone(const Access& access) {
   RETURN_IF_ERROR(check(access));
   const Bytes length = access.memory.pattern.size();
   ASSIGN_OR_RETURN(const Bytes position, take_position(access, length));
-  ASSIGN_OR_RETURN(const Transferred moved,
-                   execute_alone(access.direction, view_pattern(view_, position, length), access.memory));
+  const Pattern file = view_pattern(view_, position, length);
+  if (access.direction == Direction::kWrite) return write_alone(file, access.memory);
+  ASSIGN_OR_RETURN(const Transferred moved, execute_alone(access.direction, file, access.memory));
   return moved.bytes;
 }
 
@@ -413,8 +423,11 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   request.correction = correction(access.direction);
   request.cache = &patterns_;
   if (atomic_) request.hold = [&] { return hold(access.direction, request.file.bounds()); };
-  ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
-                   run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));
+  if (access.direction == Direction::kWrite) {
+    ASSIGN_OR_RETURN(const bool kept, kept_together(request));
+    if (kept) return keep(request.file, request.memory, true);
+  }
+  ASSIGN_OR_RETURN(const CollectiveOutcome outcome, move_together(request));
   if (!outcome.moved.eof) {
     correct(access.direction, [&](Correction& all) {
       if (outcome.strategy == Strategy::kTwoPhase) all.learn_two_phase(outcome.planned_seconds, outcome.seconds);
@@ -424,6 +437,16 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   parts_.report->count(access.direction, true, outcome.moved.bytes, outcome.method, outcome.why);
   explain(access.direction == Direction::kRead ? "read_all" : "write_all", outcome.why);
   return outcome.moved.bytes;
+}
+
+// Reads of a flat file show each rank its own kept writes only if all have handed theirs on: aggregators read for others.
+Result<CollectiveOutcome> FileImpl::move_together(CollectiveRequest& request) {
+  const bool reads = request.direction == Direction::kRead;
+  if (reads && !parts_.interval) RETURN_IF_ERROR(flush_together());
+  if (!reads && !request.invalid) {
+    if (const Status drained = drain(); !drained) request.invalid = drained.error();
+  }
+  return run_collective(*parts_.group, reads ? seen_storage() : *parts_.storage, request, parts_.report->times());
 }
 
 // ---- Rules: what hints and consistency allow

@@ -9,6 +9,7 @@
 #include "file/file.h"
 #include "file/report.h"
 #include "file/shared_state.h"
+#include "interval/cache.h"
 #include "interval/interval_file.h"
 
 namespace stridio {
@@ -65,6 +66,19 @@ class FileImpl final : public File {
   Result<Bytes> transfer_together(const Access& access);
   Result<std::unique_ptr<RangeLock>> hold(Direction direction, Extent range);
   Result<Transferred> execute_alone(Direction direction, const Pattern& file, const Memory& memory);
+  Result<Bytes> write_alone(const Pattern& file, const Memory& memory);
+  Result<CollectiveOutcome> move_together(CollectiveRequest& request);
+
+  // Writes that are kept (cached.cc).
+  bool may_keep() const;
+  bool keeps(Bytes bytes) const;
+  Result<Bytes> keep(const Pattern& file, const Memory& memory, bool collective);
+  Result<bool> kept_together(const CollectiveRequest& request);
+  Storage& seen_storage();
+  Status drain();
+  Status hand_on();
+  Status flush_together();
+  CollectiveRequest request_for(const WriteCache::Batch& batch);
 
   AccessRules access_rules(Direction direction) const;
   CollectiveRules collective_rules(Direction direction) const;
@@ -90,6 +104,8 @@ class FileImpl final : public File {
   std::mutex correction_mutex_;
   std::array<Correction, 2> corrections_;  // by direction
   PatternCache patterns_;  // of the last collective access across nodes
+  std::unique_ptr<WriteCache> cache_;  // a writer's
+  std::mutex draining_;                // who hands on what it keeps
   std::mutex pointer_mutex_;
   Bytes pointer_ = 0;       // in bytes of the view's data
 };

@@ -32,6 +32,12 @@ constexpr std::array kTable{
               "of a file that is made (or is empty): flat, or interval, which stores each process's intervals together; "
               "reports what the file is",
               true},
+    HintEntry{"stridio_cache", "automatic",
+              "keep writes in each rank's memory until MPI_File_sync, close or a full cache, and read one's own from there: "
+              "enable, disable, automatic (short independent writes to interval files); not in atomic mode",
+              true},
+    HintEntry{"stridio_cache_bytes", "67108864", "bytes that a rank keeps in memory at most, 4096 or more; taken at open",
+              false},
     HintEntry{"stridio_node_ranks", "0",
               "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)",
               true},
@@ -83,6 +89,8 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
     return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_wr_buffer_size);
   if (name == "stridio_method") return parse_method(value, hints.method);
   if (name == "stridio_layout") return parse_layout(value, hints.interval);
+  if (name == "stridio_cache") return parse(value, hints.cache);
+  if (name == "stridio_cache_bytes") return parse<Bytes>(value, 4096, kLargestBuffer, hints.cache_bytes);
   if (name == "stridio_node_ranks") return parse(value, 0, 1 << 30, hints.node_ranks);
   return true;
 }

@@ -219,6 +219,8 @@ void MapBuilder::flush() {
   write_group(content_->bytes, group_, state_);
 }
 
+Bytes MapBuilder::footprint() const { return std::ssize(content_->bytes); }
+
 IntervalMap MapBuilder::finish() {
   if (!empty()) flush();
   IntervalMap map(std::shared_ptr<const IntervalMap::Content>(std::move(content_)));
@@ -333,6 +335,12 @@ std::span<const IntervalMap> WriteLog::layers() {
 IntervalMap WriteLog::merged() {
   settle(0);
   return layers_.empty() ? IntervalMap() : layers_.front();
+}
+
+Bytes WriteLog::footprint() const {
+  Bytes bytes = latest_.footprint();
+  for (const IntervalMap& layer : layers_) bytes += std::ssize(layer.encoded());
+  return bytes;
 }
 
 void WriteLog::cut(Offset end) {

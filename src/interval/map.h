@@ -81,6 +81,7 @@ class MapBuilder {
   void add(const Piece& piece);
   Offset end() const { return group_.last().end(); }
   bool empty() const { return group_.first.length == 0; }
+  Bytes footprint() const;  // of what is coded
   // Leaves the builder empty.
   IntervalMap finish();
 
@@ -127,6 +128,7 @@ class WriteLog {
  public:
   void add(const Piece& piece);
   bool empty() const { return layers_.empty() && latest_.empty(); }
+  Bytes footprint() const;
   // Each hides those behind it.
   std::span<const IntervalMap> layers();
   IntervalMap merged();

@@ -13,7 +13,7 @@ enum class Direction { kRead, kWrite };
 
 // What a storage takes, in one direction.
 struct StorageCosts {
-  double request_seconds = 7e-7;       // one request, besides its bytes
+  double request_seconds = 1e-6;       // one request, besides its bytes
   double byte_seconds = 1.35e-10;      // one byte of a long request (7 GB/s)
   double shared_byte_seconds = 7e-11;  // one byte where several ranks transfer at once: never less than one alone takes
                                        // by itself divided by the ranks

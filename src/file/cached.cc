@@ -1,0 +1,121 @@
+// Writes that a rank keeps in memory (interval/cache.h) until the file is synchronized or closed, or the memory is full.
+// Until then other ranks may not see them, which MPI allows outside atomic mode (MPI-4.1 section 14.6.1), and
+// nothing of them costs a request or another rank. Together they go through the collective engine; where one rank alone is full,
+// by itself, since an independent write must not wait for others.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "collective/agreement.h"
+#include "file/file_impl.h"
+
+namespace stridio {
+
+// The same on all ranks.
+bool FileImpl::may_keep() const {
+  const Switch wanted = parts_.hints.cache;
+  return cache_ && !atomic_ && (wanted == Switch::kEnable || (wanted == Switch::kAutomatic && parts_.interval));
+}
+
+// Whether an independent write is worth it: always if asked for, else where its bytes cost the storage less than a request.
+bool FileImpl::keeps(Bytes bytes) const {
+  return may_keep() && (parts_.hints.cache == Switch::kEnable ||
+                        static_cast<double>(bytes) < parts_.profile.write.request_bytes());
+}
+
+Storage& FileImpl::seen_storage() {
+  if (cache_ && !cache_->empty()) return *cache_;
+  return *parts_.storage;
+}
+
+Result<Bytes> FileImpl::keep(const Pattern& file, const Memory& memory, bool collective) {
+  RETURN_IF_ERROR(cache_->put(file, memory));
+  const std::string why = fmt::format("kept in memory until sync or close (stridio_cache): {} in {}",
+                                      counted(file.size(), "byte"), counted(file.runs(), "range"));
+  parts_.report->count(Direction::kWrite, collective, file.size(), "cache", why);
+  explain(collective ? "write_all" : "write", "cache: " + why);
+  return file.size();
+}
+
+// Afterwards something is kept only if another thread is handing it on: then this write must come behind it.
+Result<Bytes> FileImpl::write_alone(const Pattern& file, const Memory& memory) {
+  const bool wanted = keeps(file.size());
+  if (cache_ && (wanted ? !cache_->fits(file.size()) : !cache_->empty())) RETURN_IF_ERROR(drain());
+  if (cache_ && ((wanted && cache_->fits(file.size())) || !cache_->empty())) return keep(file, memory, false);
+  ASSIGN_OR_RETURN(const Transferred moved, execute_alone(Direction::kWrite, file, memory));
+  return moved.bytes;
+}
+
+// Collective: whether all keep what they write; then there is room on each.
+Result<bool> FileImpl::kept_together(const CollectiveRequest& request) {
+  if (!may_keep() || parts_.hints.cache != Switch::kEnable) return false;
+  struct Entry {
+    Verdict verdict;
+    bool fits, ever;
+  };
+  const Bytes bytes = request.file.size();
+  Status mine = request.invalid ? fail(*request.invalid) : Status();
+  const bool ever = bytes <= parts_.hints.cache_bytes;
+  if (mine && ever) mine = cache_->prepare(bytes);
+  ASSIGN_OR_RETURN(const auto entries, allgather(*parts_.group, Entry{verdict_of(mine), cache_->fits(bytes), ever}));
+  std::vector<Verdict> verdicts;
+  bool all_fit = true, all_ever = true;
+  for (const Entry& entry : entries) {
+    verdicts.push_back(entry.verdict);
+    all_fit = all_fit && entry.fits;
+    all_ever = all_ever && entry.ever;
+  }
+  RETURN_IF_ERROR(worst(verdicts));
+  if (!all_fit) RETURN_IF_ERROR(flush_together());
+  return all_ever;
+}
+
+// Of this rank alone. Not at all where another thread is at it: it may be waiting for other ranks.
+Status FileImpl::drain() {
+  if (!cache_ || cache_->empty()) return {};
+  const std::unique_lock lock(draining_, std::try_to_lock);
+  return lock ? hand_on() : Status();
+}
+
+CollectiveRequest FileImpl::request_for(const WriteCache::Batch& batch) {
+  CollectiveRequest request;
+  request.direction = Direction::kWrite;
+  request.file = batch.file;
+  request.memory = batch.memory;
+  request.access = access_rules(Direction::kWrite);
+  request.access.may_modify_holes = request.access.lock_writes;  // the holes are no longer those of a view
+  request.rules = collective_rules(Direction::kWrite);
+  request.profile = parts_.profile;
+  request.correction = correction(Direction::kWrite);
+  return request;
+}
+
+Status FileImpl::hand_on() {
+  for (;;) {
+    const CollectiveRequest request = request_for(cache_->oldest());
+    if (request.file.empty()) return {};
+    const AccessPlan plan = plan_access(shape_of(Direction::kWrite, request.file, request.memory.pattern),
+                                        parts_.storage->caps(), parts_.profile, request.access, request.correction);
+    explain("full cache", plan.explain());
+    RETURN_IF_ERROR(execute(plan, *parts_.storage, Direction::kWrite, request.file, request.memory,
+                            parts_.report->times()));
+    cache_->drop();
+  }
+}
+
+// Collective; fails alike on all ranks, and what was not written is still kept for a further try.
+Status FileImpl::flush_together() {
+  if (!may_keep()) return {};
+  const std::scoped_lock lock(draining_);
+  if (parts_.interval) return agree(*parts_.group, hand_on());
+  ASSIGN_OR_RETURN(const auto batches, allgather(*parts_.group, cache_->batches()));
+  for (int left = *std::max_element(batches.begin(), batches.end()); left > 0; --left) {
+    const CollectiveRequest request = request_for(cache_->oldest());
+    ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
+                     run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));
+    explain("flush", outcome.why);
+    if (!request.file.empty()) cache_->drop();
+  }
+  return {};
+}
+
+}  // namespace stridio
