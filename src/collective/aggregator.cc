@@ -97,7 +97,9 @@ Status Aggregator::flush_previous(std::byte* buffer) {
   }
   const auto runs = static_cast<std::int64_t>(previous_.runs.size());
   requests_ += runs;
-  if (!plan_.modify_holes(range.length, runs))
+  Bytes bytes = 0;
+  for (const Extent& run : previous_.runs) bytes += run.length;
+  if (!plan_.modify_holes(range.length, bytes, runs))
     return write_from(storage_, previous_.runs, buffer, range.offset, plan_.deep);
 
   std::vector<std::byte> whole(static_cast<std::size_t>(range.length));  // zeros past the end of the file

@@ -321,16 +321,21 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(rules.window, longest);
   plan.deep = deep_of(costs);
-  plan.request_bytes = costs.request_bytes();
-  plan.largest_gap = static_cast<Bytes>(plan.request_bytes);
+  plan.read = profile.read;
+  plan.write = profile.write;
+  plan.largest_gap = static_cast<Bytes>(costs.request_bytes());
   plan.may_modify_holes = rules.may_modify_holes;
   plan.lock_writes = rules.lock_writes;
   return plan;
 }
 
-bool CollectivePlan::modify_holes(Bytes span, std::int64_t runs) const {
-  return may_modify_holes && runs > 1 &&
-         static_cast<double>(span) < static_cast<double>(runs) * request_bytes;
+bool CollectivePlan::modify_holes(Bytes span, Bytes bytes, std::int64_t runs) const {
+  if (!may_modify_holes || runs == 1) return false;
+  const double whole = read.request_seconds + write.request_seconds +
+                       static_cast<double>(span) * (read.byte_seconds + write.byte_seconds);
+  const double as_list = std::max(1.0, static_cast<double>(runs) / write.overlap) * write.request_seconds +
+                         static_cast<double>(bytes) * write.byte_seconds;
+  return whole < as_list;
 }
 
 std::string CollectivePlan::explain() const {

@@ -79,12 +79,12 @@ struct CollectivePlan {
   Deep deep = {};                   // an aggregator's requests
   double seconds = 0;               // as past calls correct it
   double uncorrected_seconds = 0;
-  double request_bytes = 0;          // one more request costs as much as this many bytes
+  StorageCosts read, write;
   std::vector<CollectiveCandidate> considered;
 
   std::string explain() const;
-  // Whether a window of `span` bytes with `runs` runs of data is better written whole, holes read first.
-  bool modify_holes(Bytes span, std::int64_t runs) const;
+  // Whether a window of `span` bytes with `bytes` of data in `runs` runs is better written whole, holes read first.
+  bool modify_holes(Bytes span, Bytes bytes, std::int64_t runs) const;
 };
 
 // `patterns`: every rank's, where every rank knows them all; else empty, and what holes they leave together is estimated
