@@ -10,10 +10,12 @@
 
 namespace stridio {
 
-// The same on all ranks.
+// The same on all ranks. Unasked only where nobody can be waiting for a message that says that something has been written:
+// parallel HDF5 and PnetCDF order their accesses so.
 bool FileImpl::may_keep() const {
+  const bool alone = parts_.group->size() == 1 && (parts_.mode.unique_open || parts_.interval);
   const Switch wanted = parts_.hints.cache;
-  return cache_ && !atomic_ && (wanted == Switch::kEnable || (wanted == Switch::kAutomatic && parts_.interval));
+  return cache_ && !atomic_ && (wanted == Switch::kEnable || (wanted == Switch::kAutomatic && alone));
 }
 
 // Whether an independent write is worth it: always if asked for, else where its bytes cost the storage less than a request.

@@ -439,14 +439,14 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   return outcome.moved.bytes;
 }
 
-// Reads of a flat file show each rank its own kept writes only if all have handed theirs on: aggregators read for others.
+// Aggregators read for others: all hand on first what they have kept.
 Result<CollectiveOutcome> FileImpl::move_together(CollectiveRequest& request) {
   const bool reads = request.direction == Direction::kRead;
-  if (reads && !parts_.interval) RETURN_IF_ERROR(flush_together());
+  if (reads) RETURN_IF_ERROR(flush_together());
   if (!reads && !request.invalid) {
     if (const Status drained = drain(); !drained) request.invalid = drained.error();
   }
-  return run_collective(*parts_.group, reads ? seen_storage() : *parts_.storage, request, parts_.report->times());
+  return run_collective(*parts_.group, *parts_.storage, request, parts_.report->times());
 }
 
 // ---- Rules: what hints and consistency allow
