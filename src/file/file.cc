@@ -413,6 +413,7 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   request.correction = correction(access.direction);
   request.cache = &patterns_;
   if (atomic_) request.hold = [&] { return hold(access.direction, request.file.bounds()); };
+  if (parts_.interval && access.direction == Direction::kRead) RETURN_IF_ERROR(parts_.interval->share());
   ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
                    run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));
   if (!outcome.moved.eof) {
