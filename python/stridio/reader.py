@@ -22,7 +22,7 @@ class Replaced(IntervalError):
 
 
 class IntervalFile:
-    """Over a binary file that is open for reading and can seek. Threads may share it.
+    """Over a binary file that is open for reading and can seek, which it closes. Threads may share it.
 
     Where the file is a local one its generation is pinned: writers leave it alone until close(). Elsewhere a generation
     that was replaced while it is read is noticed by its checksums: `Replaced`, never wrong bytes.
@@ -34,6 +34,13 @@ class IntervalFile:
         self._parts = {}
         self._cells = OrderedDict()  # the ones used last
         self._pin = None
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self):
         for _ in range(TRIES):
             header = self._newest_header()
             self._set_pin(header.generation)
