@@ -442,7 +442,10 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
 // Aggregators read for others: all hand on first what they have kept.
 Result<CollectiveOutcome> FileImpl::move_together(CollectiveRequest& request) {
   const bool reads = request.direction == Direction::kRead;
-  if (reads) RETURN_IF_ERROR(flush_together());
+  if (reads) {
+    RETURN_IF_ERROR(flush_together());
+    if (parts_.interval) RETURN_IF_ERROR(parts_.interval->share());
+  }
   if (!reads && !request.invalid) {
     if (const Status drained = drain(); !drained) request.invalid = drained.error();
   }

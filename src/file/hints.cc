@@ -131,7 +131,9 @@ std::string hints_markdown() {
   std::string text =
       "# Hints\n\n"
       "Given as `MPI_Info` to `MPI_File_open`, `MPI_File_set_view` or `MPI_File_set_info`; `MPI_File_get_info` "
-      "returns the values in force.\nA value that a hint does not have is ignored with one warning, and so is "
+      "returns the values in force.\nFor programs that give none: `STRIDIO_HINTS=\"NAME=VALUE;NAME=VALUE\"` in the "
+      "environment of the ranks; what the program gives goes before.\n"
+      "A value that a hint does not have is ignored with one warning, and so is "
       "a misspelt name that starts with `stridio_`; other\nunknown names are kept and returned. Hints marked "
       "*same* must have one value on all ranks (else `MPI_ERR_NOT_SAME`).\n\n"
       "This page is made from the one table in `src/file/hints.cc`.\n\n"

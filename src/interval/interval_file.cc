@@ -32,6 +32,7 @@ constexpr Extent kTaken{kSlots * kSlotBytes, 8};
 
 constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
 constexpr Bytes kLeastReclaimed = Bytes{256} << 10;
+constexpr std::size_t kFew = 64;               // extents of a write that all ranks are told of
 constexpr Bytes kCopied = Bytes{4} << 20;  // at once, when a part is moved
 
 Offset up(Offset offset) { return (offset + kCell - 1) / kCell * kCell; }
@@ -104,6 +105,9 @@ Status IntervalFile::load() {
   ASSIGN_OR_RETURN(const std::vector<Finished> finished, allgather(group_, told));
   auto root = decode_root(all.front());
   RETURN_IF_ERROR(agree(group_, root ? Status() : fail(root.error())));
+  if (writes_) {
+    ASSIGN_OR_RETURN(shared_log_, SharedLog::make(group_));
+  }
   adopt(*std::move(root), {}, finished.front());
   for (std::size_t i = static_cast<std::size_t>(group_.rank()); i < seen_.generation->root().parts.size();
        i += static_cast<std::size_t>(group_.size()))
@@ -157,6 +161,7 @@ Status IntervalFile::settle_space(const Root& root, Finished& told) {
   ASSIGN_OR_RETURN(const Bytes size, storage_->size());
   if (told.reuse && size > end) RETURN_IF_ERROR(storage_->resize(end));
   told.end = told.reuse ? end : std::max(end, up(size));
+  if (shared_log_) shared_log_->clear();
   if (std::atomic<Bytes>* const taken = taken_on_node()) {
     taken->store(0);
   } else if (group_.size() > 1) {
@@ -180,6 +185,10 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
     }
   }
   written_ = {};
+  shared_ = {};
+  others_.clear();
+  told_ = false;
+  if (shared_log_) shared_log_->begin(generation->root().generation);
   reclaim_at_ = kLeastReclaimed;
   seen_.size = seen_.cut = generation->root().size;
   seen_.generation = std::move(generation);
@@ -296,9 +305,11 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
   Intervals from;
   {
     const std::scoped_lock lock(mutex_);
+    RETURN_IF_ERROR(look_around());
     from = seen_;
-    const auto layers = written_.log.layers();
-    from.layers.assign(layers.begin(), layers.end());
+    for (WriteLog* log : {&shared_, &written_.log})
+      for (const IntervalMap& layer : log->layers()) from.layers.push_back(layer);
+    from.layers.insert(from.layers.end(), others_.begin(), others_.end());
   }
   return guarded([&] { return read_intervals(*storage_, from, extents, memory); });
 }
@@ -314,11 +325,11 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
     {
       const std::scoped_lock lock(mutex_);
       if (broken_) return refuse(Code::kIo, "a commit has failed at its last step: open the interval file anew");
-      reclaim();
+      RETURN_IF_ERROR(reclaim());
     }
     ASSIGN_OR_RETURN(const Appended appended, append(bytes, memory));
     const std::scoped_lock lock(mutex_);
-    note(extents, appended, written_);
+    RETURN_IF_ERROR(log(extents, note(extents, appended, written_)));
     for (const Extent& extent : extents)
       if (!extent.empty()) seen_.size = std::max(seen_.size, extent.end());
     return appended.moved;
@@ -347,8 +358,8 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   return appended;
 }
 
-// That the bytes of `extents` are what was appended.
-void IntervalFile::note(std::span<const Extent> extents, const Appended& appended, Written& written) {
+// The sums of what was appended; returns which bytes of `extents` it is.
+std::vector<Piece> IntervalFile::note(std::span<const Extent> extents, const Appended& appended, Written& written) {
   for (const Fragment& fragment : appended.fragments) {
     Fragment* const last = written.fragments.empty() ? nullptr : &written.fragments.back();
     if (last && last->stored.end() == fragment.stored.offset && fragment.stored.offset % kCell != 0) {
@@ -359,6 +370,7 @@ void IntervalFile::note(std::span<const Extent> extents, const Appended& appende
     }
     written.bytes += fragment.stored.length;
   }
+  std::vector<Piece> pieces;
   auto run = appended.stored.begin();
   Bytes used = 0;  // of the run
   for (Extent extent : extents) {
@@ -368,17 +380,103 @@ void IntervalFile::note(std::span<const Extent> extents, const Appended& appende
         used = 0;
       }
       const Bytes length = std::min(extent.length, run->length - used);
-      written.log.add({extent.offset, length, run->offset + used});
+      pieces.push_back({extent.offset, length, run->offset + used});
       extent = {extent.offset + length, extent.length - length};
       used += length;
     }
   }
+  return pieces;
+}
+
+// That the newest bytes of `extents` are in these pieces: with all ranks where they are few, else with this one; but of what
+// all know, all are told.
+Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece> pieces) {
+  if (shared_log_ && extents.size() <= kFew && shared_log_->publish(pieces)) return {};
+  told_ = false;
+  WriteLog mine;
+  for (const Piece& piece : pieces) {
+    written_.log.add(piece);
+    if (shared_log_) mine.add(piece);
+  }
+  if (!shared_log_) return {};
+  RETURN_IF_ERROR(look_around());
+  const IntervalMap map = mine.merged(), known = without(map, without(map, shared_.merged()));
+  std::vector<Piece> newer;
+  for (MapCursor cursor(known); !cursor.done(); cursor.next()) newer.push_back(cursor.piece());
+  if (newer.empty() || shared_log_->publish(newer)) return {};
+  return refuse(Code::kNoMemory, "too many small writes to an interval file since the last MPI_File_sync");
+}
+
+// What others have told.
+Status IntervalFile::look_around() {
+  if (!shared_log_) return {};
+  ASSIGN_OR_RETURN(const std::vector<Piece> news, shared_log_->news());
+  for (const Piece& piece : news) {
+    shared_.add(piece);
+    seen_.size = std::max(seen_.size, piece.end());
+  }
+  return {};
+}
+
+Status IntervalFile::share() {
+  if (!writes_ || group_.size() == 1) return {};
+  struct State {
+    Bytes size;
+    bool told;
+  };
+  Buffer mine;
+  State state;
+  Status looked;
+  {
+    const std::scoped_lock lock(mutex_);
+    looked = look_around();
+    state = {seen_.size, told_ || written_.log.empty()};
+    const IntervalMap map = written_.log.merged();
+    mine.assign(map.encoded().begin(), map.encoded().end());
+  }
+  RETURN_IF_ERROR(agree(group_, looked));
+  ASSIGN_OR_RETURN(const std::vector<State> states, allgather(group_, state));
+  const bool news = std::any_of(states.begin(), states.end(), [](const State& each) { return !each.told; });
+  std::vector<Buffer> maps;
+  if (news) {
+    ASSIGN_OR_RETURN(maps, allgatherv(group_, mine));
+  }
+  const std::scoped_lock lock(mutex_);
+  for (const State& each : states) seen_.size = std::max(seen_.size, each.size);
+  if (!news) return {};
+  told_ = true;
+  others_.clear();
+  for (std::size_t rank = maps.size(); rank-- > 0;) {  // the higher ranks' count
+    if (static_cast<int>(rank) == group_.rank() || maps[rank].empty()) continue;
+    ASSIGN_OR_RETURN(IntervalMap map, IntervalMap::decode(std::move(maps[rank])));
+    others_.push_back(std::move(map));
+  }
+  return {};
+}
+
+// What this process has written since the last commit, without what is known to be overwritten.
+IntervalMap IntervalFile::still_mine() {
+  const IntervalMap shared = shared_.merged();
+  if (shared.empty()) return written_.log.merged();
+  const std::vector<Extent> own = sums_of(written_.fragments).runs;
+  MapBuilder mine;
+  for (MapCursor cursor(shared); !cursor.done(); cursor.next()) {
+    const Piece piece = cursor.piece();
+    auto run = std::upper_bound(own.begin(), own.end(), piece.stored,
+                                [](Offset offset, const Extent& each) { return offset < each.end(); });
+    for (; run != own.end() && run->offset < piece.stored + piece.length; ++run) {
+      const Extent part = intersect(*run, piece.stored_range());
+      mine.add({piece.logical + part.offset - piece.stored, part.length, part.offset});
+    }
+  }
+  return overlaid(mine.finish(), without(written_.log.merged(), shared));
 }
 
 // Bytes that were overwritten before any commit are nobody's: where they are many, their cells are free again.
-void IntervalFile::reclaim() {
-  if (written_.bytes < reclaim_at_) return;
-  const IntervalMap map = written_.log.merged();
+Status IntervalFile::reclaim() {
+  if (written_.bytes < reclaim_at_) return {};
+  RETURN_IF_ERROR(look_around());
+  const IntervalMap map = still_mine();
   std::vector<Extent> kept, freed;
   const Sums stored = sums_of(written_.fragments);
   const Part part = with_cells(map, stored, kept);
@@ -401,6 +499,7 @@ void IntervalFile::reclaim() {
   written_.bytes = bytes;
   written_.fragments.clear();
   each_cell(kept, part.sums, [&](Extent cell, std::uint32_t sum) { written_.fragments.push_back({cell, sum}); });
+  return {};
 }
 
 Result<Transferred> IntervalFile::map(Extent, bool, const MapBody&) {
@@ -409,6 +508,7 @@ Result<Transferred> IntervalFile::map(Extent, bool, const MapBody&) {
 
 Result<Bytes> IntervalFile::size() {
   const std::scoped_lock lock(mutex_);
+  RETURN_IF_ERROR(look_around());
   return seen_.size;
 }
 
@@ -417,9 +517,12 @@ Status IntervalFile::resize(Bytes size) {
   if (size < 0) return refuse(Code::kArgument, "resizing to a negative size");
   return guarded([&]() -> Status {
     const std::scoped_lock lock(mutex_);
+    RETURN_IF_ERROR(look_around());
     seen_.size = size;
     seen_.cut = std::min(seen_.cut, size);
     written_.log.cut(size);
+    shared_.cut(size);
+    for (IntervalMap& layer : others_) layer = below(layer, size);
     return {};
   });
 }
@@ -454,6 +557,7 @@ Status IntervalFile::commit() {
   if (!writes_) return {};
   const std::unique_lock epoch(epoch_);
   const Root& before = seen_.generation->root();
+  if (shared_log_) RETURN_IF_ERROR(group_.barrier());  // all have written
   ASSIGN_OR_RETURN(const std::vector<Announcement> all, announce());
   Bytes size = 0;
   bool changed = false;
@@ -499,10 +603,11 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   Buffer mine;
   {
     const std::scoped_lock lock(mutex_);
+    RETURN_IF_ERROR(look_around());
     const Fixed fixed{seen_.size, seen_.cut};
     const auto bytes = std::as_bytes(std::span(&fixed, 1));
     mine.assign(bytes.begin(), bytes.end());
-    const IntervalMap written = written_.log.merged();
+    const IntervalMap written = still_mine();
     mine.insert(mine.end(), written.encoded().begin(), written.encoded().end());
   }
   ASSIGN_OR_RETURN(const std::vector<Buffer> told, allgatherv(group_, mine));
@@ -593,7 +698,7 @@ Result<IntervalFile::Own> IntervalFile::moved(const IntervalMap& map) {
     ASSIGN_OR_RETURN(const Transferred got, read_intervals(*storage_, seen_, extents, {&span, 1}));
     if (got.bytes < bytes) return refuse(Code::kIo, "the interval file is damaged: intervals behind its end");
     ASSIGN_OR_RETURN(const Appended appended, append(bytes, {&span, 1}));
-    note(extents, appended, written);
+    for (const Piece& piece : note(extents, appended, written)) written.log.add(piece);
     extents.clear();
     bytes = 0;
     return {};

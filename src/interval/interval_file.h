@@ -2,7 +2,7 @@
 // Storage like any other, over any other, plus what its group does together. Every writev appends: one contiguous run,
 // no lock, no other process, nothing read and written back; where it belongs is noted in this process's log. commit()
 // makes the logs of all processes the file's next generation, and what they wrote visible to each other; until then a
-// process sees what was committed and its own.
+// process sees what was committed, its own, and small writes of others on its node.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include "collective/agreement.h"
 #include "group/group.h"
 #include "interval/generation.h"
+#include "interval/shared_log.h"
 
 namespace stridio {
 
@@ -28,6 +29,9 @@ class IntervalFile final : public Storage {
   // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
   // for a further try. Where nobody has changed anything, nothing happens.
   Status commit();
+
+  // Collective: what each has written since the last commit becomes visible to all. Nothing is made durable.
+  Status share();
 
   // As Storage says, with what this process can see. By all ranks alike:
   Status resize(Bytes size) override;
@@ -96,8 +100,11 @@ class IntervalFile final : public Storage {
   Result<std::vector<Extent>> allocate(Bytes bytes);
   Result<Extent> allocate_whole(Bytes bytes);
   Result<Appended> append(Bytes bytes, std::span<const Span> memory);
-  static void note(std::span<const Extent> extents, const Appended& appended, Written& written);
-  void reclaim();
+  static std::vector<Piece> note(std::span<const Extent> extents, const Appended& appended, Written& written);
+  Status log(std::span<const Extent> extents, std::span<const Piece> pieces);
+  Status look_around();
+  IntervalMap still_mine();
+  Status reclaim();
   tl::unexpected<Error> refuse(Code code, std::string what) const;
   Status check_writable() const;
 
@@ -121,6 +128,10 @@ class IntervalFile final : public Storage {
   Intervals seen_;                      // without layers
   std::vector<std::size_t> own_parts_;  // of the generation's
   Written written_;
+  std::unique_ptr<SharedLog> shared_log_;  // null: none
+  WriteLog shared_;                        // what was in it; hides the log of written_, which hides
+  std::vector<IntervalMap> others_;        // what others have shared
+  bool told_ = false;                      // they have this one's log
   Bytes reclaim_at_ = 0;       // of written_.bytes
   std::vector<Extent> space_;  // of the stored file, for all ranks to take from, in order
   Bytes taken_ = 0;            // of it, where there is one rank

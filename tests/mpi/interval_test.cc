@@ -130,6 +130,29 @@ TEST_F(IntervalFiles, WhatAFileIsItsContentSays) {
   EXPECT_FALSE(std::filesystem::exists(path()));
 }
 
+// As libraries expect that move data in a file: a collective read shows what collective writes before it have written.
+TEST_F(IntervalFiles, ACollectiveReadSeesWhatAllHaveWritten) {
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+  for (const int start : {1, 1000}) {
+    write_cyclic(fh, start, true);
+    EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    const int share = total() / size(), other = (rank() + 1) % size();
+    std::vector<int> got(static_cast<std::size_t>(share)), wanted(got.size());
+    std::iota(wanted.begin(), wanted.end(), start + share * other);
+    EXPECT_MPI_OK(MPI_File_read_at_all(fh, share * other, got.data(), share, MPI_INT, MPI_STATUS_IGNORE));
+    EXPECT_TRUE(got == wanted);
+    // Moved, and seen where they are now.
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_MPI_OK(MPI_File_write_at_all(fh, total() + share * other, got.data(), share, MPI_INT, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::iota(wanted.begin(), wanted.end(), start + share * rank());
+    EXPECT_MPI_OK(MPI_File_read_at_all(fh, total() + share * rank(), got.data(), share, MPI_INT, MPI_STATUS_IGNORE));
+    EXPECT_TRUE(got == wanted);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+}
+
 TEST_F(IntervalFiles, SizesAreThoseOfTheLogicalFile) {
   MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
   write_cyclic(fh, 0, true);
@@ -140,6 +163,7 @@ TEST_F(IntervalFiles, SizesAreThoseOfTheLogicalFile) {
   EXPECT_MPI_OK(MPI_File_preallocate(fh, 4 * 12));
   EXPECT_MPI_OK(MPI_File_sync(fh));
   EXPECT_EQ(read_ints(fh, 8, 20), (std::vector<int>{8, 9, 0, 0}));
+  MPI_Barrier(MPI_COMM_WORLD);
   if (rank() == size() - 1) write_ints(fh, 14, {14});
   EXPECT_MPI_OK(MPI_File_close(&fh));
   fh = open(MPI_MODE_RDONLY | MPI_MODE_APPEND);

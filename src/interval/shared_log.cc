@@ -1,0 +1,73 @@
+#include "interval/shared_log.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace stridio {
+namespace {
+
+constexpr std::int64_t kEntries = std::int64_t{1} << 16;
+constexpr std::chrono::seconds kPatience{10};  // with a rank that is between two stores
+
+}  // namespace
+
+struct SharedLog::Entry {
+  std::atomic<std::uint64_t> epoch;  // in which the rest is true
+  Piece piece;
+};
+
+struct SharedLog::Board {
+  std::atomic<std::int64_t> taken;  // entries; the last ones may be beyond the end
+  std::array<Entry, kEntries> entries;
+};
+
+Result<std::unique_ptr<SharedLog>> SharedLog::make(Group& group) {
+  if (group.size() == 1 || group.node_count() > 1) return nullptr;
+  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.segment(sizeof(Board)));
+  if (!segment) return nullptr;
+  return std::unique_ptr<SharedLog>(new SharedLog(std::move(segment)));
+}
+
+SharedLog::Board& SharedLog::board() const { return *reinterpret_cast<Board*>(segment_->data()); }
+
+void SharedLog::clear() { board().taken.store(0); }
+
+void SharedLog::begin(std::uint64_t epoch) {
+  epoch_ = epoch;
+  seen_ = 0;
+}
+
+bool SharedLog::publish(std::span<const Piece> pieces) {
+  const auto count = static_cast<std::int64_t>(pieces.size());
+  std::int64_t first = board().taken.load();
+  do {
+    if (count > kEntries - first) return false;
+  } while (!board().taken.compare_exchange_weak(first, first + count));
+  for (const Piece& piece : pieces) {
+    Entry& entry = board().entries[static_cast<std::size_t>(first++)];
+    entry.piece = piece;
+    entry.epoch.store(epoch_);
+  }
+  return true;
+}
+
+Result<std::vector<Piece>> SharedLog::news() {
+  std::vector<Piece> pieces;
+  const std::int64_t taken = board().taken.load();
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (; seen_ < taken; ++seen_) {
+    const Entry& entry = board().entries[static_cast<std::size_t>(seen_)];
+    while (entry.epoch.load() != epoch_) {
+      if (std::chrono::steady_clock::now() > deadline)
+        return fail(Code::kOther, "a rank has died while it wrote to the interval file");
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    pieces.push_back(entry.piece);
+  }
+  return pieces;
+}
+
+}  // namespace stridio
