@@ -29,6 +29,10 @@ class IntervalFile final : public Storage {
   // for a further try. Where nobody has changed anything, nothing happens.
   Status commit();
 
+  // The generation that is read from, and its parts.
+  const Root& root() const { return seen_.generation->root(); }
+  Result<std::shared_ptr<const Part>> part(std::size_t i) { return seen_.generation->part(i, *storage_); }
+
   // As Storage says, with what this process can see. By all ranks alike:
   Status resize(Bytes size) override;
 
