@@ -75,7 +75,7 @@ class Translation {
   Translation(const TranslateOptions& options, World& world) : options_(options), world_(world) {}
 
   Status run();
-  bool gave_up() const { return gave_up_; }
+  const std::optional<std::string>& gave_up() const { return gave_up_; }
 
  private:
   bool flat() const { return options_.like.empty() && options_.views.empty(); }
@@ -91,7 +91,7 @@ class Translation {
   Status next();
   Status on_rank(Group& group, bool leads);
   Status to_intervals(Group& group, const std::string& partial, std::unique_ptr<IntervalFile>& target);
-  Status to_flat(Group& group, const std::string& partial);
+  Status to_flat(Group& group, const std::string& partial, std::unique_ptr<Storage>& target);
   Status create(Group& group, const std::string& partial) const;
 
   const TranslateOptions& options_;
@@ -103,8 +103,10 @@ class Translation {
   std::uint64_t generation_ = 0;  // of it
   Bytes size_ = 0;
   IntervalMap content_;  // to be moved
-  Owners owners_;        // of it
-  bool opened_ = false, ended_ = false, gave_up_ = false, told_ = false;
+  IntervalMap changed_;  // since the generation before, from which a flat target takes the rest
+  Owners owners_;        // of the content
+  bool opened_ = false, ended_ = false, told_ = false;
+  std::optional<std::string> gave_up_;  // what was seen then
   Bar bar_;
 };
 
@@ -148,8 +150,8 @@ Result<bool> Translation::wait() {
                                                          .seconds = options_.timeout.value_or(kForEver),
                                                          .while_written = true}));
   if (seen.generation > generation_) return true;
-  gave_up_ = seen.open_for_writing || !seen.exists;
-  if (generation_ > 0) return false;
+  if (seen.open_for_writing || !seen.exists) gave_up_ = seen.text();
+  if (generation_ > 0 || gave_up_) return false;
   return fail(Error{
       .code = Code::kNoSuchFile, .what = fmt::format("no generation came: {}", seen.text()), .path = options_.source});
 }
@@ -169,8 +171,14 @@ Status Translation::next() {
   if (source_.interval) {
     generation_ = source_.interval->root().generation;
     size_ = source_.interval->root().size;
-    ASSIGN_OR_RETURN(content_, before.interval ? changed_between(*before.interval, *source_.interval)
-                                               : content_of(*source_.interval));
+    if (before.interval) {
+      ASSIGN_OR_RETURN(changed_, changed_between(*before.interval, *source_.interval));
+    }
+    if (flat() || !before.interval) {
+      ASSIGN_OR_RETURN(content_, content_of(*source_.interval));
+    } else {
+      content_ = changed_;
+    }
   } else if (flat() || options_.follow) {
     return not_an_interval_file(options_.source);
   } else {
@@ -211,12 +219,16 @@ Status Translation::to_intervals(Group& group, const std::string& partial, std::
   return target->commit();
 }
 
-Status Translation::to_flat(Group& group, const std::string& partial) {
+// A file for each generation.
+Status Translation::to_flat(Group& group, const std::string& partial, std::unique_ptr<Storage>& target) {
   RETURN_IF_ERROR(create(group, partial));
-  auto target = open_posix(partial, {.read = true, .write = true});
-  RETURN_IF_ERROR(agree(group, target ? Status() : fail(target.error())));
-  RETURN_IF_ERROR(move_to_flat(group, source_.storage(), content_, **target, [&](double share) { bar_.show(share); }));
-  return agree(group, (*target)->sync());
+  auto storage = open_posix(partial, {.read = true, .write = true});
+  RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
+  const auto before = std::exchange(target, *std::move(storage));
+  const std::optional<Earlier> earlier = before ? std::optional<Earlier>({*before, changed_}) : std::nullopt;
+  RETURN_IF_ERROR(move_to_flat(group, source_.storage(), content_, *target, earlier ? &*earlier : nullptr,
+                               [&](double share) { bar_.show(share); }));
+  return agree(group, target->sync());
 }
 
 // The target gets its name when it is complete, each time that it is made anew.
@@ -224,11 +236,12 @@ Status Translation::on_rank(Group& group, bool leads) {
   ASSIGN_OR_RETURN(const auto ids, allgather(group, getpid()));
   const std::string partial = fmt::format("{}.stridio-partial-{}", options_.target, ids.front());
   std::unique_ptr<IntervalFile> target;
+  std::unique_ptr<Storage> flat_target;
   for (;;) {
     RETURN_IF_ERROR(agree(group, leads ? guarded([&] { return next(); }) : Status()));
     if (ended_) return {};
     const bool named = target != nullptr;
-    Status done = flat() ? to_flat(group, partial) : to_intervals(group, partial, target);
+    Status done = flat() ? to_flat(group, partial, flat_target) : to_intervals(group, partial, target);
     if (group.rank() == 0) bar_.clear();
     if (group.rank() == 0 && !named) {
       if (done && std::rename(partial.c_str(), options_.target.c_str()) != 0)
@@ -248,20 +261,20 @@ Status Translation::run() {
 }  // namespace
 
 int translate(const TranslateOptions& options, const Environment& environment) {
-  int status = 0;
   bool speaks = true;
+  std::optional<std::string> gave_up;
   const Status done = in_world(environment, [&](World& world) -> Status {
     speaks = world.processes().rank() == 0;
     Translation translation(options, world);
     RETURN_IF_ERROR(agree(world.processes(), translation.run()));
-    if (translation.gave_up()) status = kNotInTime;
+    gave_up = translation.gave_up();
     return {};
   });
-  if (done && status == 0) return 0;
-  if (speaks && done)
-    fmt::print(stderr, "stridio {}: {}: no new generation in time\n", options.command, options.source);
-  if (speaks && !done) fmt::print(stderr, "stridio {}: {}\n", options.command, done.error().text());
-  return done ? status : kOwnError;
+  if (done && !gave_up) return 0;
+  if (speaks)
+    fmt::print(stderr, "stridio {}: {}\n", options.command,
+               done ? fmt::format("{}: no new generation in time: {}", options.source, *gave_up) : done.error().text());
+  return done ? kNotInTime : kOwnError;
 }
 
 int wait_for(const std::string& path, std::uint64_t newer_than, std::optional<double> timeout) {

@@ -246,14 +246,25 @@ Status move_to_owners(Group& group, Storage& source, const IntervalMap& content,
   return by_windows(group, content, reading, progress, read, write);
 }
 
-Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target,
+Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Earlier* earlier,
                     const Progress& progress) {
   std::vector<std::byte> buffer(static_cast<std::size_t>(kWindow));
+  MapCursor changed(earlier ? earlier->changed : IntervalMap());
+  const auto copied = [&](Extent window) {
+    if (!earlier) return false;
+    changed.seek(window.offset);
+    return changed.done() || changed.piece().logical >= window.end();
+  };
   ASSIGN_OR_RETURN(const Bytes size, source.size());
   const auto move = [&](Extent window) -> Status {
     window = intersect(window, {0, size});
-    ASSIGN_OR_RETURN(const Transferred got, source.read(window, buffer.data()));
-    RETURN_IF_ERROR(check_whole(got, window.length));
+    if (copied(window)) {
+      ASSIGN_OR_RETURN(const Transferred got, earlier->file.read(window, buffer.data()));
+      window.length = got.bytes;  // the earlier one may have been shorter; zeros follow
+    } else {
+      ASSIGN_OR_RETURN(const Transferred got, source.read(window, buffer.data()));
+      RETURN_IF_ERROR(check_whole(got, window.length));
+    }
     RETURN_IF_ERROR(target.write(window, buffer.data()));
     return {};
   };

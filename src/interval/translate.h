@@ -37,8 +37,14 @@ using Progress = std::function<void(double share)>;
 // owner its share; `readers` of them do so at once, and that bounds the memory: 16 MiB a reader, and 1 MiB a rank.
 Status move_to_owners(Group& group, Storage& source, const IntervalMap& content, const Owners& owners, Storage& target,
                       int readers, const Progress& progress);
-// Collective: the same into a flat file, window by window as a whole.
-Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target,
+// What of a flat file is as in an earlier one.
+struct Earlier {
+  Storage& file;
+  IntervalMap changed;  // everything but this
+};
+// Collective: the same into a flat file that is all zeros, window by window as a whole; a window in which nothing has changed
+// since an earlier one is copied from there.
+Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Earlier* earlier,
                     const Progress& progress);
 
 }  // namespace stridio

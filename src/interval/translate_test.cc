@@ -136,7 +136,7 @@ TEST(Translate, EveryProcessHasItsViewAndTheBytesAreTheSame) {
         const Owners owners = assign(views, content);
         const auto to = opened(group, target, true);
         move_all(group, *from, content, owners, *to, readers);
-        const Status moved = move_to_flat(group, *from, content, *open_memory(flat), {});
+        const Status moved = move_to_flat(group, *from, content, *open_memory(flat), nullptr, {});
         EXPECT_TRUE(moved) << moved.error().text();
         if (group.rank() == 0) expected = owners.bytes;
         from.reset();

@@ -98,8 +98,8 @@ def pieces(data):
         stored_end = stored + (count - 1) * stored_stride + length
 
 
-def read(path):
-    """The logical file."""
+def read(path, owned=lambda process, place, length: None):
+    """The logical file. `owned` is told each piece."""
     with open(path, "rb") as file:
         data = file.read()
     slots = []
@@ -114,7 +114,7 @@ def read(path):
     root.u32(), root.u64()
     logical = bytearray(root.u64())
     for _ in range(root.u64()):
-        _, total, (at, length), _, size = root.u32(), root.u32(), root.extent(), root.extent(), root.u64()
+        process, total, (at, length), _, size = root.u32(), root.u32(), root.extent(), root.extent(), root.u64()
         runs = [root.extent() for _ in range(root.u64())]
         part = Fields(verified(data[at:at + length], total, "metadata"))
         assert part.bytes(4) == b"Part"
@@ -131,6 +131,7 @@ def read(path):
         for place, length, stored in pieces(part.bytes(map_length)):
             assert any(begin <= stored and stored + length <= begin + run for begin, run in runs)
             logical[place:place + length] = data[stored:stored + length]
+            owned(process, place, length)
             size -= length
         assert size == 0
     return bytes(logical)
