@@ -99,8 +99,8 @@ void add_interval(CLI::App& app, IntervalOptions& options) {
 void add_moving(CLI::App* command, TranslateOptions& options) {
   command->add_option("--threads", options.threads, "How many; 0: as many as cores")->check(CLI::NonNegativeNumber);
   command->add_flag("--follow", options.follow,
-                    "Go on with each generation that a running program commits to SRC, until nobody has had it open for "
-                    "writing for a second");
+                    "Go on with each generation that a running program commits to SRC, until nobody has had it open "
+                    "for writing for a second");
   command->add_option("--timeout", options.timeout, "With --follow: the seconds that a new generation may take at most")
       ->check(CLI::NonNegativeNumber);
 }
@@ -116,7 +116,8 @@ void add_translate(CLI::App& app, TranslateOptions& options) {
       "Examples:\n"
       "  stridio flatten checkpoint checkpoint.flat\n"
       "  stridio run -- mpiexec -n 4 stridio flatten checkpoint checkpoint.flat\n");
-  CLI::App* translate = app.add_subcommand("translate", "Make an interval file whose processes own what their views say");
+  CLI::App* translate =
+      app.add_subcommand("translate", "Make an interval file whose processes own what their views say");
   translate->add_option("SRC", options.source, "An interval file, or a flat one")->required();
   translate->add_option("DST", options.target, "The interval file, which is replaced")->required();
   auto* whose = translate->add_option_group("views");
@@ -146,7 +147,8 @@ struct WaitOptions {
 void add_wait(CLI::App& app, WaitOptions& options) {
   CLI::App* wait = app.add_subcommand("wait", "Wait until a program has committed a generation of an interval file");
   wait->add_option("FILE", options.source, "The interval file, which need not exist yet")->required();
-  auto* newer = wait->add_option("--newer-than", options.newer_than, "One newer than this; 1, the empty file, by default");
+  auto* newer =
+      wait->add_option("--newer-than", options.newer_than, "One newer than this; 1, the empty file, by default");
   wait->add_option("--generation", options.generation, "This one, or one that is newer")
       ->excludes(newer)
       ->check(CLI::PositiveNumber);

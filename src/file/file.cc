@@ -35,7 +35,11 @@ std::uint64_t fingerprint(const View& view) {
 
 FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) { note_layout(); }
 
-void FileImpl::note_layout() { parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat"; }
+void FileImpl::note_layout() {
+  parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat";
+  if (parts_.interval && parts_.mode.read_only && parts_.hints.wait_generation)
+    parts_.hints.entries["stridio_wait_generation"] = std::to_string(parts_.interval->root().generation);
+}
 
 // ---- Sizes, synchronization, closing
 

@@ -29,6 +29,8 @@ struct Hints {
   Bytes ind_wr_buffer_size = Bytes{4} << 20;
   std::string method;                         // stridio_method: force one candidate by its name; empty: planner
   bool interval = false;                      // stridio_layout: of a file that is made
+  std::optional<std::uint64_t> wait_generation;  // stridio_wait_generation: opening for reading wants a newer one
+  int wait_seconds = 60;                      // stridio_wait_seconds
   int node_ranks = 0;                         // stridio_node_ranks: ranks that make a node; 0: as it is
 
   // Everything that the user gave or that is in force, for MPI_File_get_info: name to value.

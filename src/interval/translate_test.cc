@@ -166,6 +166,7 @@ TEST(Follow, OnlyWhatChangedIsMovedAndEveryGenerationIsWhole) {
       Oracle oracle;
       const auto writer = opened(group, source, true), to = opened(group, target, true);
       std::unique_ptr<IntervalFile> before;
+      std::unique_ptr<Storage> flat;
       for (int generation = 0; generation < 12; ++generation) {
         auto extents = random_extents(random, static_cast<int>(draw(random, 1, 6)), generation == 0 ? 3000000 : 3000);
         std::sort(extents.begin(), extents.end(), [](auto& a, auto& b) { return a.offset < b.offset; });
@@ -198,6 +199,12 @@ TEST(Follow, OnlyWhatChangedIsMovedAndEveryGenerationIsWhole) {
         }
         const std::vector<IntervalMap> views{all_bytes(kSize)};
         move_all(group, *now, content, assign(views, content), *to, 1);
+        auto next = open_memory(make_memory_file());
+        EXPECT_TRUE(next->resize(now->root().size));
+        const std::optional<Earlier> earlier = flat ? std::optional<Earlier>({*flat, content}) : std::nullopt;
+        EXPECT_TRUE(move_to_flat(group, *now, *content_of(*now), *next, earlier ? &*earlier : nullptr, {}));
+        flat = std::move(next);
+        EXPECT_TRUE(*read_all(*flat) == oracle.bytes) << seed + round << " " << generation;
         before = std::move(now);
         EXPECT_TRUE(*read_all(*opened(group, target, false)) == oracle.bytes) << seed + round << " " << generation;
       }
