@@ -5,7 +5,8 @@ and through PnetCDF, and its data as tiles through mpi4py. Every file is made an
 read by the program that wrote it, by another number of ranks and by its format's own dump tool;
 what stock MPI-IO and Stridio wrote must be identical. The times are the programs' own, of the I/O
 phase alone. Requests to the storage are counted in runs that are not timed; which library makes
-them shows who did the I/O.
+them shows who did the I/O. At last two jobs of different MPIs share a file that one of them writes
+frame by frame, which needs interval files.
 """
 
 import argparse
