@@ -5,7 +5,8 @@ and through PnetCDF, and its data as tiles through mpi4py. Every file is made an
 read by the program that wrote it, by another number of ranks and by its format's own dump tool;
 what stock MPI-IO and Stridio wrote must be identical. The times are the programs' own, of the I/O
 phase alone. Requests to the storage are counted in runs that are not timed; which library makes
-them shows who did the I/O.
+them shows who did the I/O. At last two jobs of different MPIs share a file that one of them writes
+frame by frame, which needs interval files.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -345,6 +347,29 @@ class Demo:
                 check_dump(workload.dump(file, name), variable)
 
 
+    def share_frames(self):
+        """Two jobs of different MPIs at once: one writes frames, the other reads and checks them."""
+        frames = checked = 0
+        wheels = (("mpich", WHEEL_MPICH), ("ompi", WHEEL_OPEN_MPI))
+        for writers, readers in (wheels, wheels[::-1]):
+            self.say(f"frames from {writers[1].label()} to {readers[1].label()}, while they are written")
+            file = self.folder / f"frames-{writers[0]}"
+
+            def job(mpi, ranks, action, pause):
+                venv, launcher = mpi
+                program = (in_venv(venv) / "python", EXAMPLES / "frames.py", action, file, "--pause", pause)
+                return run([STRIDIO, "run", "--", *launcher.command(ranks, program, {})])
+
+            with ThreadPoolExecutor(2) as jobs:
+                reading = jobs.submit(job, readers, OTHER_RANKS, "read", 0)
+                writing = jobs.submit(job, writers, RANKS, "write", 0.2)
+                writing.result()
+                found = re.search(r"^read (\d+) frames.*: (\d+) bytes checked", reading.result(), re.MULTILINE)
+            frames += int(found[1])
+            checked += int(found[2])
+        return frames, checked
+
+
 def print_table(rows, sides):
     """Times, rates, requests; with both sides, how many times as long stock MPI-IO took."""
     compared = len(sides) > 1
@@ -416,11 +441,17 @@ def main():
         demo.say(f"the files go to {folder} ({file_system(folder)})")
         demo.prepare()
         rows = [row for workload in WORKLOADS for row in demo.play(workload)]
+        shared = demo.share_frames() if "stridio" in sides else None
         print()
         print_table(rows, sides)
         print(f"\n{RANKS} ranks on {os.cpu_count()} cores, files on {file_system(folder)}")
         print(f"seconds: of the I/O phase, median of {arguments.repetitions}")
         print("requests: reads and writes of all ranks together, +locks")
+        if shared:
+            print(
+                f"shared frames: {shared[0]} frames of a running MPICH job read by an Open MPI job, and the"
+                f" other way round; {shared[1]} bytes checked, all right"
+            )
         if len(sides) > 1:
             print("ratio: seconds of stock / seconds of stridio; the files of both are identical")
 

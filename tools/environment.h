@@ -12,6 +12,7 @@ struct Environment {
   std::string
       preload_extra;      // STRIDIO_PRELOAD_EXTRA: libraries between that MPI's and the user's own
   std::string temporary;  // TMPDIR, or /tmp
+  int launched = 0;       // how many processes an MPI launcher says it has started, this one among them
 };
 
 }  // namespace stridio

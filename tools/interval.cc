@@ -1,16 +1,10 @@
 #include "interval.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
-#include <filesystem>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "group/threads.h"
 #include "interval/check.h"
 #include "interval/interval_file.h"
 #include "run.h"
@@ -78,72 +72,6 @@ void print_facts(const std::string& path, const nlohmann::ordered_json& facts) {
                part["runs"].get<int>(), part["runs"].get<int>() == 1 ? "" : "s");
 }
 
-// ---- flatten
-
-class Flattening {
- public:
-  Flattening(Storage& source, Storage& target, Bytes size)
-      : source_(source), target_(target), size_(size), shows_progress_(isatty(STDERR_FILENO) == 1) {}
-
-  Status run(int threads) {
-    RETURN_IF_ERROR(target_.resize(size_));
-    std::vector<std::thread> helpers;
-    for (int i = 1; i < threads; ++i) helpers.emplace_back([this] { work(); });
-    work();
-    for (std::thread& helper : helpers) helper.join();
-    if (shows_progress_) fmt::print(stderr, "\r{:>30}\r", "");
-    RETURN_IF_ERROR(std::move(status_));
-    return target_.sync();
-  }
-
- private:
-  static constexpr Bytes kWindow = Bytes{4} << 20;
-
-  void work() {
-    std::vector<std::byte> buffer(static_cast<std::size_t>(kWindow));
-    for (Offset at; !failed_ && (at = next_.fetch_add(kWindow)) < size_;) {
-      const Status moved = move({at, std::min(kWindow, size_ - at)}, buffer);
-      const std::scoped_lock lock(mutex_);
-      if (!moved && !failed_.exchange(true)) status_ = moved;
-      done_ += kWindow;
-      if (shows_progress_) fmt::print(stderr, "\r{:3} %", std::min<Bytes>(100, done_ * 100 / size_));
-    }
-  }
-
-  Status move(Extent window, std::vector<std::byte>& buffer) {
-    ASSIGN_OR_RETURN(const Transferred got, source_.read(window, buffer.data()));
-    if (got.bytes < window.length) return fail(Code::kIo, "the interval file has become shorter");
-    const auto bytes = std::span(buffer).first(static_cast<std::size_t>(window.length));
-    if (std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; })) return {};
-    RETURN_IF_ERROR(target_.write(window, buffer.data()));
-    return {};
-  }
-
-  Storage& source_;
-  Storage& target_;
-  const Bytes size_;
-  const bool shows_progress_;
-  std::atomic<Offset> next_ = 0;
-  std::atomic<bool> failed_ = false;
-  std::mutex mutex_;
-  Bytes done_ = 0;
-  Status status_;
-};
-
-// The target appears when it is complete.
-Status flatten(Group& group, const std::string& source, const std::string& target, int threads) {
-  ASSIGN_OR_RETURN(auto storage, open_source(source));
-  ASSIGN_OR_RETURN(const auto file, IntervalFile::open(group, std::move(storage), false));
-  ASSIGN_OR_RETURN(const Bytes size, file->size());
-  const std::string partial = fmt::format("{}.stridio-partial-{}", target, getpid());
-  ASSIGN_OR_RETURN(auto flat, open_posix(partial, {.read = true, .write = true, .create = true, .exclusive = true}));
-  Status done = Flattening(*file, *flat, size).run(threads);
-  if (done && std::rename(partial.c_str(), target.c_str()) != 0)
-    done = fail_errno(errno, "giving the flat file its name", target);
-  if (!done) (void)remove_posix(partial);
-  return done;
-}
-
 }  // namespace
 
 int interval_info(const std::string& path, bool json) {
@@ -165,15 +93,6 @@ int interval_check(const std::string& path) {
   for (const std::string& damage : check->damage) fmt::print("{}: {}\n", path, damage);
   fmt::print("{}: {}\n", path, check->damage.empty() ? "whole" : "DAMAGED");
   return check->damage.empty() ? 0 : 1;
-}
-
-int interval_flatten(const std::string& source, const std::string& target, int threads) {
-  if (threads == 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  int status = 0;
-  run_threads(1, {}, [&](Group& group) {
-    if (const Status done = flatten(group, source, target, threads); !done) status = complain("flatten", done.error());
-  });
-  return status;
 }
 
 }  // namespace stridio

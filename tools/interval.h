@@ -1,5 +1,4 @@
-// `stridio info`, `check` and `flatten`: what an interval file holds, whether it is whole, and the flat file that it
-// stands for.
+// `stridio info` and `check`: what an interval file holds, and whether it is whole.
 #pragma once
 
 #include <string>
@@ -10,6 +9,5 @@ namespace stridio {
 int interval_info(const std::string& path, bool json);
 // 0 whole, 1 damaged, 125 could not be checked.
 int interval_check(const std::string& path);
-int interval_flatten(const std::string& source, const std::string& target, int threads);
 
 }  // namespace stridio

@@ -11,6 +11,7 @@
 #include "interval.h"
 #include "run.h"
 #include "show.h"
+#include "translate.h"
 
 namespace {
 
@@ -25,7 +26,9 @@ Environment read_environment() {
   return {.path = variable("PATH", "/usr/bin:/bin"),
           .ld_preload = variable("LD_PRELOAD"),
           .preload_extra = variable("STRIDIO_PRELOAD_EXTRA"),
-          .temporary = variable("TMPDIR", "/tmp")};
+          .temporary = variable("TMPDIR", "/tmp"),
+          .launched = std::max(std::atoi(variable("PMI_SIZE").c_str()),
+                               std::atoi(variable("OMPI_COMM_WORLD_SIZE").c_str()))};
 }
 
 void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& libmpi) {
@@ -80,9 +83,8 @@ void add_show(CLI::App& app, ShowOptions& options) {
 }
 
 struct IntervalOptions {
-  std::string source, target;
+  std::string source;
   bool json = false;
-  int threads = 0;
 };
 
 void add_interval(CLI::App& app, IntervalOptions& options) {
@@ -92,10 +94,68 @@ void add_interval(CLI::App& app, IntervalOptions& options) {
   CLI::App* check = app.add_subcommand("check", "Verify an interval file");
   check->add_option("FILE", options.source)->required();
   check->footer("The exit status is 0 if the file is whole, 1 if it is damaged; what is damaged is printed.\n");
+}
+
+void add_moving(CLI::App* command, TranslateOptions& options) {
+  command->add_option("--threads", options.threads, "How many; 0: as many as cores")->check(CLI::NonNegativeNumber);
+  command->add_flag("--follow", options.follow,
+                    "Go on with each generation that a running program commits to SRC, until nobody has had it open "
+                    "for writing for a second");
+  command->add_option("--timeout", options.timeout, "With --follow: the seconds that a new generation may take at most")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void add_translate(CLI::App& app, TranslateOptions& options) {
   CLI::App* flatten = app.add_subcommand("flatten", "Make the flat file that an interval file stands for");
   flatten->add_option("SRC", options.source, "The interval file")->required();
   flatten->add_option("DST", options.target, "The flat file, which is replaced")->required();
-  flatten->add_option("--threads", options.threads, "How many; 0: as many as cores")->check(CLI::NonNegativeNumber);
+  add_moving(flatten, options);
+  flatten->footer(
+      "DST appears when it is complete. With --follow it is replaced as a whole by each generation: who has it open keeps\n"
+      "reading the one that he opened. The exit status is 0, 1 where --timeout ended it, 125 where it failed.\n\n"
+      "Examples:\n"
+      "  stridio flatten checkpoint checkpoint.flat\n"
+      "  stridio run -- mpiexec -n 4 stridio flatten checkpoint checkpoint.flat\n");
+  CLI::App* translate =
+      app.add_subcommand("translate", "Make an interval file whose processes own what their views say");
+  translate->add_option("SRC", options.source, "An interval file, or a flat one")->required();
+  translate->add_option("DST", options.target, "The interval file, which is replaced")->required();
+  auto* whose = translate->add_option_group("views");
+  whose->add_option("--like", options.like, "Each process gets what it has in this interval file");
+  whose->add_option("--view", options.views, "Each gets its view: JSON, as of `stridio show view`");
+  whose->require_option(1);
+  translate->add_option("--file", options.file, "Of a report of `stridio run --report`: whose views");
+  add_moving(translate, options);
+  translate->footer(
+      "Of bytes that several views have, the last process gets them; process 0 gets those that none has, and it is said\n"
+      "how many these are. DST appears when it is complete; with --follow it has a generation for each one of SRC. Memory:\n"
+      "16 MiB a thread or process and 1 MiB a view, besides the maps of the files. Under mpiexec, start as many processes\n"
+      "as there are views. The exit status is 0, 1 where --timeout ended it, 125 where it failed.\n\n"
+      "Examples:\n"
+      "  stridio translate checkpoint analysis --view views.json\n"
+      "  stridio translate --follow --timeout 60 checkpoint analysis --like old-analysis\n"
+      "  stridio run -- mpiexec -n 4 stridio translate checkpoint analysis --view views.json\n");
+}
+
+struct WaitOptions {
+  std::string source;
+  std::uint64_t newer_than = 1;
+  std::optional<std::uint64_t> generation;
+  std::optional<double> timeout;
+};
+
+void add_wait(CLI::App& app, WaitOptions& options) {
+  CLI::App* wait = app.add_subcommand("wait", "Wait until a program has committed a generation of an interval file");
+  wait->add_option("FILE", options.source, "The interval file, which need not exist yet")->required();
+  auto* newer =
+      wait->add_option("--newer-than", options.newer_than, "One newer than this; 1, the empty file, by default");
+  wait->add_option("--generation", options.generation, "This one, or one that is newer")
+      ->excludes(newer)
+      ->check(CLI::PositiveNumber);
+  wait->add_option("--timeout", options.timeout, "In so many seconds")->check(CLI::NonNegativeNumber);
+  wait->footer(
+      "Prints the number of the newest. The exit status is 0, 1 if it did not come in time, 125 where it cannot be known.\n"
+      "The file is looked at ten times a second.\n");
 }
 
 // What follows "--" is the user's command and never parsed; taken out of `own`.
@@ -131,7 +191,8 @@ int main(int argc, char** argv) {
       "Stridio\n"
       "  stridio run --report io.json -- mpiexec -n 4 ./app      and say where its time went\n"
       "  stridio doctor                                          what works on this machine\n"
-      "  stridio flatten checkpoint checkpoint.flat              the flat file of an interval file\n");
+      "  stridio flatten checkpoint checkpoint.flat              the flat file of an interval file\n"
+      "  stridio translate checkpoint analysis --view VIEWS      the interval file of other processes\n");
   RunOptions run_options;
   DoctorOptions doctor_options;
   std::string mpi, libmpi, calibrated;
@@ -141,6 +202,10 @@ int main(int argc, char** argv) {
   add_show(app, show_options);
   IntervalOptions interval;
   add_interval(app, interval);
+  TranslateOptions moving;
+  add_translate(app, moving);
+  WaitOptions waiting;
+  add_wait(app, waiting);
   std::vector<std::string> own(argv + 1, argv + argc);
   run_options.command = take_command(own);
   std::reverse(own.begin(), own.end());
@@ -153,7 +218,10 @@ int main(int argc, char** argv) {
   if (app.got_subcommand("show")) return show_view(show_options);
   if (app.got_subcommand("info")) return interval_info(interval.source, interval.json);
   if (app.got_subcommand("check")) return interval_check(interval.source);
-  if (app.got_subcommand("flatten")) return interval_flatten(interval.source, interval.target, interval.threads);
+  if (app.got_subcommand("flatten")) moving.command = "flatten";
+  if (app.got_subcommand("flatten") || app.got_subcommand("translate")) return translate(moving, read_environment());
+  if (app.got_subcommand("wait"))
+    return wait_for(waiting.source, waiting.generation ? *waiting.generation - 1 : waiting.newer_than, waiting.timeout);
   if (app.got_subcommand("doctor")) return doctor(doctor_options, read_environment());
   return run_with(run_options, mpi, libmpi);
 }

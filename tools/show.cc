@@ -1,11 +1,4 @@
-// The views come from a JSON file of one's own,
-//   {"end": BYTES,                                         how far to look; may be left out
-//    "views": [{"displacement": BYTES, "extent": BYTES,    0, and the larger of the end and the tile's, where left out
-//               "regions": [[OFFSET, LENGTH], ...]         the tile: pieces,
-//               "vector": [COUNT, LENGTH, STRIDE]          or so many, STRIDE bytes apart,
-//               "subarray": {"sizes": [...], "subsizes": [...], "starts": [...], "element": BYTES}}, ...]}   or a box
-// one view a rank; or from a run's report (`stridio run --report`), which holds the last view that each rank had set. The
-// interval sets are cut by the ranks' own code, on threads.
+// The interval sets are cut by the ranks' own code, on threads.
 #include "show.h"
 
 #include <fmt/core.h>
@@ -13,7 +6,6 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -21,95 +13,17 @@
 #include "base/text.h"
 #include "group/threads.h"
 #include "interval/sets.h"
+#include "views.h"
 
 namespace stridio {
 
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr int kMostRanks = 1024;
 constexpr std::int64_t kMostLines = 40;
 constexpr std::int64_t kMostRectangles = 2000;  // of a row; then by columns
 constexpr int kWidth = 1000, kRow = 22, kLeft = 80, kTop = 34;
 
 [[noreturn]] void refuse(const std::string& why) { throw std::runtime_error(why); }
-
-// ---- Reading views
-
-Pattern box(const Json& json) {
-  const auto sizes = json.at("sizes").get<std::vector<Bytes>>(),
-             subsizes = json.at("subsizes").get<std::vector<Bytes>>(),
-             starts = json.at("starts").get<std::vector<Bytes>>();
-  if (sizes.empty() || sizes.size() != subsizes.size() || sizes.size() != starts.size())
-    refuse("a subarray needs as many sizes as subsizes and starts");
-  Bytes unit = json.value("element", Bytes{1});
-  Pattern pattern = Pattern::run(0, unit);
-  for (std::size_t d = sizes.size(); d-- > 0; unit *= sizes[d])
-    pattern = Pattern::strided(subsizes[d], unit, pattern).shifted(starts[d] * unit);
-  return pattern;
-}
-
-std::vector<std::byte> bytes_of_hex(const std::string& hex) {
-  std::vector<std::byte> bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
-    bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  return bytes;
-}
-
-TiledView read_view(const Json& json, Offset end) {
-  TiledView view;
-  view.displacement = json.value("displacement", Offset{0});
-  Bytes natural = end;
-  if (json.contains("pattern")) {
-    auto decoded = Pattern::decode(bytes_of_hex(json.at("pattern").get<std::string>()));
-    if (!decoded) refuse(decoded.error().what);
-    view.tile = *std::move(decoded);
-  } else if (json.contains("vector")) {
-    const auto [count, length, stride] = json.at("vector").get<std::array<Bytes, 3>>();
-    view.tile = Pattern::strided(count, stride, Pattern::run(0, length));
-  } else if (json.contains("subarray")) {
-    view.tile = box(json.at("subarray"));
-    Bytes whole = json.at("subarray").value("element", Bytes{1});
-    for (const Bytes size : json.at("subarray").at("sizes").get<std::vector<Bytes>>()) whole *= size;
-    natural = std::max(natural, whole);
-  } else {
-    std::vector<Extent> regions;
-    for (const auto& [offset, length] : json.value("regions", std::vector<std::pair<Offset, Bytes>>()))
-      regions.push_back({offset, length});
-    view.tile = Pattern::extents(regions);
-  }
-  view.extent = json.value("extent", std::max<Bytes>({1, natural, view.tile.upper()}));
-  if (view.displacement < 0 || view.extent <= 0 || view.tile.lower() < 0 || !view.tile.nondecreasing())
-    refuse("a view is none: displacements must not be negative and ascend, and extents be positive");
-  return view;
-}
-
-struct Views {
-  std::vector<TiledView> by_rank;
-  Offset end = 0;
-};
-
-Views read_views(const ShowOptions& options) {
-  std::ifstream stream(options.source);
-  if (!stream) refuse("cannot be read");
-  const Json json = Json::parse(stream);
-  Json views = json.value("views", Json());
-  if (json.contains("files"))
-    for (const Json& file : json.at("files"))
-      if (views.empty() && (options.file.empty() || file.at("file") == options.file))
-        views = file.value("views", Json());
-  Views all{{}, json.value("end", Offset{0})};
-  for (const Json& view : views) {
-    const std::size_t rank = view.value("rank", all.by_rank.size());
-    if (rank >= kMostRanks) refuse(fmt::format("there are views of more than {} ranks", kMostRanks));
-    if (rank >= all.by_rank.size()) all.by_rank.resize(rank + 1);
-    all.by_rank[rank] = read_view(view, all.end);
-  }
-  if (all.by_rank.empty()) refuse("it holds no views");
-  if (options.end > 0) all.end = options.end;
-  return all;
-}
 
 // ---- Intervals
 
@@ -270,7 +184,8 @@ class Picture {
 
 int show_view(const ShowOptions& options) {
   try {
-    const Views views = read_views(options);
+    Views views = read_views(options.source, options.file);
+    if (options.end > 0) views.end = options.end;
     const std::vector<IntervalSets> sets = cut(views);
     const std::vector<Class> classes = classes_of(sets);
     const int ranks = static_cast<int>(sets.size());

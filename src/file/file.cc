@@ -38,7 +38,11 @@ FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) {
   if (parts_.mode.writes()) cache_ = std::make_unique<WriteCache>(*parts_.storage, parts_.hints.cache_bytes);
 }
 
-void FileImpl::note_layout() { parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat"; }
+void FileImpl::note_layout() {
+  parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat";
+  if (parts_.interval && parts_.mode.read_only && parts_.hints.wait_generation)
+    parts_.hints.entries["stridio_wait_generation"] = std::to_string(parts_.interval->root().generation);
+}
 
 // ---- Sizes, synchronization, closing
 

@@ -39,6 +39,11 @@ constexpr std::array kTable{
               true},
     HintEntry{"stridio_cache_bytes", "67108864", "bytes that a rank keeps in memory at most, 4096 or more; taken at open",
               false},
+    HintEntry{"stridio_wait_generation", "",
+              "opening an interval file for reading waits until it has a newer generation than this (1 is the empty file), "
+              "also until the file exists; reports the one that was opened, so that the file's own info opens the next",
+              true},
+    HintEntry{"stridio_wait_seconds", "60", "how long that may take; then the opening fails", true},
     HintEntry{"stridio_node_ranks", "0",
               "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)",
               true},
@@ -75,6 +80,13 @@ bool parse_layout(const std::string& text, bool& interval) {
   return interval || text == "flat";
 }
 
+bool parse_number(const std::string& text, std::optional<std::uint64_t>& out) {
+  std::uint64_t value = 0;
+  if (!text.empty() && !parse<std::uint64_t>(text, 0, std::uint64_t{1} << 62, value)) return false;
+  out = text.empty() ? std::nullopt : std::optional(value);
+  return true;
+}
+
 constexpr Bytes kLargestBuffer = Bytes{1} << 40;
 
 bool assign(Hints& hints, const std::string& name, const std::string& value) {
@@ -92,6 +104,8 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
   if (name == "stridio_layout") return parse_layout(value, hints.interval);
   if (name == "stridio_cache") return parse(value, hints.cache);
   if (name == "stridio_cache_bytes") return parse<Bytes>(value, 4096, kLargestBuffer, hints.cache_bytes);
+  if (name == "stridio_wait_generation") return parse_number(value, hints.wait_generation);
+  if (name == "stridio_wait_seconds") return parse(value, 0, 1 << 30, hints.wait_seconds);
   if (name == "stridio_node_ranks") return parse(value, 0, 1 << 30, hints.node_ranks);
   return true;
 }

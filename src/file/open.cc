@@ -10,6 +10,7 @@
 #include "file/file_impl.h"
 #include "file/profiles.h"
 #include "interval/interval_file.h"
+#include "interval/wait.h"
 #include "storage/posix.h"
 
 namespace stridio {
@@ -121,6 +122,19 @@ Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wan
   return true;
 }
 
+// As long as the hints say, for a generation that is newer than they say. Collective.
+Status wait_as_hinted(Group& group, const std::string& path, const Hints& hints) {
+  const std::uint64_t newer_than = *hints.wait_generation;
+  const Waiting waiting{.newer_than = newer_than, .seconds = static_cast<double>(hints.wait_seconds)};
+  ASSIGN_OR_RETURN(const Seen seen, wait_for_generation(group, path, waiting));
+  if (seen.generation > newer_than) return {};
+  return fail(Error{.code = Code::kNoSuchFile,
+                    .what = fmt::format("no generation newer than {} of the interval file came within {} s: {}; hints "
+                                        "stridio_wait_generation and stridio_wait_seconds",
+                                        newer_than, hints.wait_seconds, seen.text()),
+                    .path = path});
+}
+
 }  // namespace
 
 Result<Hints> agree_on_hints(Group& group, const Hints& base, const HintList& given) {
@@ -167,6 +181,8 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
         created = open_as(mode, true, [&](const OpenMode& wanted) { return create_posix(*path, wanted); });
       RETURN_IF_ERROR(agree(*group, created));
     }
+    if (path && mode.read_only && parts.hints.wait_generation)
+      RETURN_IF_ERROR(wait_as_hinted(*group, *path, parts.hints));
     const auto opened = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
       if (!path) return fail(path.error());
       parts.readable = wanted.read;

@@ -17,6 +17,7 @@ inline constexpr int kSlots = 2;
 inline constexpr Bytes kHeaderBytes = 64;  // of a slot
 inline constexpr Bytes kCell = 16384;      // stored bytes are summed by cells of this grid
 inline constexpr Offset kFirstStored = kCell;
+inline constexpr Extent kWriterLock{Offset{1} << 62, 1};  // no byte of the file: who writes has it locked
 
 // What a header slot says: where a generation's root lies.
 struct Header {

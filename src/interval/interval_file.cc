@@ -22,8 +22,7 @@ namespace stridio {
 namespace {
 
 // Locks that are no bytes of the file.
-constexpr Offset kLocks = Offset{1} << 62;
-constexpr Extent kWriting{kLocks, 1};
+constexpr Offset kLocks = kWriterLock.offset;
 Extent pin_of(std::uint64_t generation) { return {kLocks + 1 + static_cast<Offset>(generation), 1}; }
 Extent pins_below(std::uint64_t generation) { return {kLocks + 1, static_cast<Offset>(generation)}; }
 
@@ -118,7 +117,7 @@ Status IntervalFile::load() {
 // On rank 0: takes the locks, finds the newest generation's root, and where there is space.
 Status IntervalFile::begin(std::vector<std::byte>& root, Finished& told) {
   if (writes_) {
-    auto lock = storage_->lock(kWriting, LockMode::kExclusiveNow);
+    auto lock = storage_->lock(kWriterLock, LockMode::kExclusiveNow);
     if (lock) {
       writing_ = *std::move(lock);
     } else if (lock.error().code == Code::kFileInUse) {

@@ -32,6 +32,9 @@ class IntervalFile final : public Storage {
 
   // Collective: what each has written since the last commit becomes visible to all. Nothing is made durable.
   Status share();
+  // The generation that is read from, and its parts.
+  const Root& root() const { return seen_.generation->root(); }
+  Result<std::shared_ptr<const Part>> part(std::size_t i) { return seen_.generation->part(i, *storage_); }
 
   // As Storage says, with what this process can see. By all ranks alike:
   Status resize(Bytes size) override;

@@ -377,6 +377,15 @@ Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenM
   return open_posix(path, mode, PosixCalls{});
 }
 
+Result<bool> is_locked_posix(const std::string& path, Extent range) {
+  ASSIGN_OR_RETURN(const int fd, opened(path, {.read = true}));
+  struct flock lock = flock_of(range, F_RDLCK);
+  const int why = uninterrupted([&] { return ::fcntl(fd, F_OFD_GETLK, &lock); }) == 0 ? 0 : errno;
+  ::close(fd);
+  if (why == 0) return lock.l_type != F_UNLCK;
+  return fail_errno(why, "asking who holds a lock", path);
+}
+
 Status remove_posix(const std::string& path) {
   if (::unlink(path.c_str()) == 0) return {};
   return fail_errno(errno, "removing", path);

@@ -8,6 +8,8 @@ namespace stridio {
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode);
 // Opens, which with `mode.create` creates, and closes again.
 Status create_posix(const std::string& path, const OpenMode& mode);
+// Whether somebody holds an exclusive lock on some of the range. Takes none itself; asks a handle of its own.
+Result<bool> is_locked_posix(const std::string& path, Extent range);
 // kNoSuchFile where it does not exist; a directory is kBadFileName.
 Status remove_posix(const std::string& path);
 

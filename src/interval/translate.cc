@@ -1,0 +1,275 @@
+#include "interval/translate.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/guarded.h"
+#include "collective/agreement.h"
+
+namespace stridio {
+namespace {
+
+constexpr Bytes kWindow = Bytes{4} << 20;
+
+// A set of bytes stores each where it is, so that neighbours are one piece.
+void add_bytes(WriteLog& bytes, const IntervalMap& map) {
+  for (MapCursor cursor(map); !cursor.done(); cursor.next()) {
+    const Piece piece = cursor.piece();
+    bytes.add({piece.logical, piece.length, piece.logical});
+  }
+}
+
+IntervalMap common(const IntervalMap& a, const IntervalMap& b) { return without(a, without(a, b)); }
+
+bool has(const Root& root, const PartEntry& part) {
+  return std::any_of(root.parts.begin(), root.parts.end(), [&](const PartEntry& each) {
+    return each.metadata == part.metadata && each.sum == part.sum && each.bounds == part.bounds &&
+           each.bytes == part.bytes && each.runs == part.runs;
+  });
+}
+
+// Where the parts of `file` that `other` does not have are stored.
+Result<IntervalMap> parts_beyond(IntervalFile& file, const Root& other) {
+  WriteLog pieces;
+  for (std::size_t i = 0; i < file.root().parts.size(); ++i) {
+    if (has(other, file.root().parts[i])) continue;
+    ASSIGN_OR_RETURN(const auto part, file.part(i));
+    for (MapCursor cursor(part->map); !cursor.done(); cursor.next()) pieces.add(cursor.piece());
+  }
+  return pieces.merged();
+}
+
+// The bytes of `now` that `before` has not at the same place.
+IntervalMap stored_elsewhere(const IntervalMap& now, const IntervalMap& before) {
+  MapBuilder bytes;
+  MapCursor old(before);
+  for (MapCursor cursor(now); !cursor.done(); cursor.next()) {
+    const Piece piece = cursor.piece();
+    Offset at = piece.logical;
+    const auto differs_up_to = [&](Offset end) { bytes.add({at, end - at, at}); };
+    for (old.seek(at); !old.done() && old.piece().logical < piece.end(); old.next()) {
+      const Piece was = old.piece().clipped(piece.range());
+      if (was.stored - was.logical != piece.stored - piece.logical) continue;
+      differs_up_to(was.logical);
+      at = was.end();
+    }
+    differs_up_to(piece.end());
+  }
+  return bytes.finish();
+}
+
+// The windows of the file that have any of the content, in order.
+class Windows {
+ public:
+  explicit Windows(const IntervalMap& content) : cursor_(content), bounds_(content.bounds()) {}
+
+  std::optional<Extent> next() {
+    cursor_.seek(at_);
+    if (cursor_.done()) return std::nullopt;
+    const Offset begin = std::max(at_, cursor_.piece().logical) / kWindow * kWindow;
+    at_ = begin + kWindow;
+    return Extent{begin, kWindow};
+  }
+  double share() const {
+    return std::clamp(static_cast<double>(at_ - bounds_.offset) / static_cast<double>(bounds_.length), 0.0, 1.0);
+  }
+
+ private:
+  MapCursor cursor_;
+  const Extent bounds_;
+  Offset at_ = 0;
+};
+
+// Calls visit(extent) for what `cursor` has in the window.
+template <typename Visit>
+void each_in(MapCursor& cursor, Extent window, Visit visit) {
+  for (cursor.seek(window.offset); !cursor.done(); cursor.next()) {
+    const Extent part = cursor.piece().clipped(window).range();
+    if (part.empty()) break;
+    visit(part);
+  }
+}
+
+Status check_whole(const Transferred& got, Bytes wanted) {
+  if (got.bytes == wanted) return {};
+  return fail(Code::kIo, "the file has become shorter while it was read");
+}
+
+// What `bytes` has in the window, read to where it lies in `buffer`, which is the window's.
+Status read_window(Storage& source, MapCursor& bytes, Extent window, std::byte* buffer) {
+  std::vector<Extent> extents;
+  std::vector<Span> spans;
+  Bytes wanted = 0;
+  each_in(bytes, window, [&](Extent part) {
+    extents.push_back(part);
+    spans.push_back({buffer + (part.offset - window.offset), part.length});
+    wanted += part.length;
+  });
+  ASSIGN_OR_RETURN(const Transferred got, source.readv(extents, spans));
+  return check_whole(got, wanted);
+}
+
+// Rank by rank a window, round after round; read(window) by the rank whose it is, then written(windows) by all. A
+// failure anywhere ends it on all ranks.
+template <typename Read, typename Write>
+Status by_windows(Group& group, const IntervalMap& content, std::size_t readers, const Progress& progress, Read read,
+                  Write write) {
+  const auto rank = static_cast<std::size_t>(group.rank());
+  Windows windows(content);
+  Status mine;
+  for (;;) {
+    std::vector<Extent> round;
+    while (round.size() < readers) {
+      const auto next = windows.next();
+      if (!next) break;
+      round.push_back(*next);
+    }
+    if (round.empty()) return agree(group, mine);
+    if (mine && rank < round.size()) mine = guarded([&] { return read(round[rank]); });
+    RETURN_IF_ERROR(agree(group, mine));
+    RETURN_IF_ERROR(write(round, mine));
+    if (rank == 0 && progress) progress(windows.share());
+  }
+}
+
+}  // namespace
+
+// ---- Sets of bytes
+
+IntervalMap all_bytes(Bytes size) {
+  MapBuilder bytes;
+  bytes.add({0, size, 0});
+  return bytes.finish();
+}
+
+IntervalMap bytes_of(const TiledView& view, Bytes end) {
+  WriteLog bytes;
+  if (view.tile.empty()) return {};
+  if (view.tile.contiguous() && view.tile.size() == view.extent)  // the default view's tile is a byte
+    return without(all_bytes(end), all_bytes(view.displacement + view.tile.lower()));
+  for (Offset tile = view.displacement; tile + view.tile.lower() < end; tile += view.extent) {
+    RunReader runs{Cursor(view.tile)};
+    while (const auto run = runs.next())
+      if (const Extent part = intersect({tile + run->offset, run->length}, {0, end}); !part.empty())
+        bytes.add({part.offset, part.length, part.offset});
+  }
+  return bytes.merged();
+}
+
+Result<IntervalMap> content_of(IntervalFile& file) {
+  WriteLog bytes;
+  for (std::size_t i = 0; i < file.root().parts.size(); ++i) {
+    ASSIGN_OR_RETURN(const auto part, file.part(i));
+    add_bytes(bytes, part->map);
+  }
+  return below(bytes.merged(), file.root().size);
+}
+
+Result<std::vector<IntervalMap>> content_by_process(IntervalFile& file) {
+  const Root& root = file.root();
+  std::vector<WriteLog> bytes(std::max<std::size_t>(root.processes, 1));
+  for (std::size_t i = 0; i < root.parts.size(); ++i) {
+    const std::size_t process = root.parts[i].process;
+    if (process >= bytes.size())
+      return fail(Error{.code = Code::kIo,
+                        .what = "the interval file is damaged: a part belongs to a process that it does not have",
+                        .path = file.path()});
+    ASSIGN_OR_RETURN(const auto part, file.part(i));
+    add_bytes(bytes[process], part->map);
+  }
+  std::vector<IntervalMap> all;
+  for (WriteLog& each : bytes) all.push_back(each.merged());
+  return all;
+}
+
+Result<IntervalMap> changed_between(IntervalFile& before, IntervalFile& now) {
+  ASSIGN_OR_RETURN(const IntervalMap fresh, parts_beyond(now, before.root()));
+  ASSIGN_OR_RETURN(const IntervalMap stale, parts_beyond(before, now.root()));
+  WriteLog changed;
+  add_bytes(changed, stored_elsewhere(fresh, stale));
+  add_bytes(changed, without(stale, fresh));  // what was cut off, and is zeros where the file has grown again
+  return below(changed.merged(), now.root().size);
+}
+
+Owners assign(std::span<const IntervalMap> views, const IntervalMap& content) {
+  Owners owners;
+  owners.bytes.resize(std::max<std::size_t>(views.size(), 1));
+  IntervalMap taken;
+  for (std::size_t process = views.size(); process-- > 0;) {
+    owners.bytes[process] = common(without(views[process], taken), content);
+    taken = overlaid(views[process], taken);
+  }
+  const IntervalMap rest = without(content, taken);
+  owners.unclaimed = rest.size();
+  owners.bytes.front() = overlaid(rest, owners.bytes.front());
+  return owners;
+}
+
+// ---- Moving
+
+Status move_to_owners(Group& group, Storage& source, const IntervalMap& content, const Owners& owners, Storage& target,
+                      int readers, const Progress& progress) {
+  const auto ranks = static_cast<std::size_t>(group.size()), rank = static_cast<std::size_t>(group.rank());
+  const std::size_t reading = std::min(ranks, static_cast<std::size_t>(std::max(readers, 1)));
+  MapCursor wanted(content), own(owners.bytes[rank]);
+  std::vector<MapCursor> of_owners;
+  std::vector<std::byte> buffer;
+  std::vector<Buffer> sends(ranks);
+  if (rank < reading) {
+    for (const IntervalMap& each : owners.bytes) of_owners.emplace_back(each);
+    buffer.resize(static_cast<std::size_t>(kWindow));
+  }
+  const auto read = [&](Extent window) -> Status {
+    RETURN_IF_ERROR(read_window(source, wanted, window, buffer.data()));
+    for (std::size_t owner = 0; owner < ranks; ++owner)
+      each_in(of_owners[owner], window, [&](Extent part) {
+        const std::byte* const from = buffer.data() + (part.offset - window.offset);
+        sends[owner].insert(sends[owner].end(), from, from + part.length);
+      });
+    return {};
+  };
+  const auto write = [&](const std::vector<Extent>& windows, Status& mine) -> Status {
+    ASSIGN_OR_RETURN(std::vector<Buffer> received, alltoallv(group, sends));
+    for (Buffer& sent : sends) sent.clear();
+    mine = guarded([&]() -> Status {
+      std::vector<Extent> extents;
+      std::vector<Span> spans;
+      for (std::size_t i = 0; i < windows.size(); ++i) {
+        each_in(own, windows[i], [&](Extent part) { extents.push_back(part); });
+        spans.push_back({received[i].data(), static_cast<Bytes>(received[i].size())});
+      }
+      RETURN_IF_ERROR(target.writev(extents, spans));
+      return {};
+    });
+    return {};
+  };
+  return by_windows(group, content, reading, progress, read, write);
+}
+
+Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Earlier* earlier,
+                    const Progress& progress) {
+  std::vector<std::byte> buffer(static_cast<std::size_t>(kWindow));
+  MapCursor changed(earlier ? earlier->changed : IntervalMap());
+  const auto copied = [&](Extent window) {
+    if (!earlier) return false;
+    changed.seek(window.offset);
+    return changed.done() || changed.piece().logical >= window.end();
+  };
+  ASSIGN_OR_RETURN(const Bytes size, source.size());
+  const auto move = [&](Extent window) -> Status {
+    window = intersect(window, {0, size});
+    if (copied(window)) {
+      ASSIGN_OR_RETURN(const Transferred got, earlier->file.read(window, buffer.data()));
+      window.length = got.bytes;  // the earlier one may have been shorter; zeros follow
+    } else {
+      ASSIGN_OR_RETURN(const Transferred got, source.read(window, buffer.data()));
+      RETURN_IF_ERROR(check_whole(got, window.length));
+    }
+    RETURN_IF_ERROR(target.write(window, buffer.data()));
+    return {};
+  };
+  return by_windows(group, content, static_cast<std::size_t>(group.size()), progress, move,
+                    [](const auto&, const Status&) { return Status(); });
+}
+
+}  // namespace stridio

@@ -1,0 +1,86 @@
+#include "interval/wait.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "collective/agreement.h"
+#include "interval/generation.h"
+#include "interval/interval_file.h"
+#include "storage/posix.h"
+
+namespace stridio {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr Seconds kShortestPause{0.001}, kLongestPause{0.1};
+constexpr Seconds kGone{1};  // a program may close a file and open it again
+
+}  // namespace
+
+std::string Seen::text() const {
+  if (!exists) return "it does not exist";
+  const char* const writer = open_for_writing ? "a program has it open for writing" : "nobody has it open for writing";
+  if (generation == 0) return fmt::format("it holds none, and {}", writer);
+  return fmt::format("its newest is {}, and {}", generation, writer);
+}
+
+Result<Seen> look_at(const std::string& path) {
+  auto storage = open_posix(path, {.read = true});  // anew each time: so network file systems show the newest bytes
+  if (!storage && storage.error().code == Code::kNoSuchFile) return Seen{};
+  if (!storage) return fail(storage.error());
+  Seen seen{.exists = true};
+  // The lock first: what a program has committed before it let go of it is seen. Where there are no locks, nobody is.
+  seen.open_for_writing = is_locked_posix(path, kWriterLock).value_or(false);
+  ASSIGN_OR_RETURN(const bool recognized, IntervalFile::recognized(**storage));
+  if (!recognized) {
+    ASSIGN_OR_RETURN(const Bytes size, (*storage)->size());
+    if (size == 0) return seen;
+    return fail(Error{.code = Code::kBadFileName, .what = "not an interval file: it has no generations", .path = path});
+  }
+  const auto header = newest_header(**storage);
+  if (!header && header.error().code != Code::kIo) return fail(header.error());
+  seen.generation = header ? header->generation : 0;  // while the first is being written, none is whole
+  return seen;
+}
+
+Result<Seen> wait_for_generation(Group& group, const std::string& path, const Waiting& waiting) {
+  struct Look {
+    Verdict verdict;
+    bool ends = false, exists = false, open_for_writing = false;
+    std::uint64_t generation = 0;
+  };
+  const auto began = Clock::now();
+  auto written = began;
+  Seconds pause{0};
+  for (;;) {
+    Look mine;
+    if (group.rank() == 0) {
+      std::this_thread::sleep_for(pause);
+      pause = std::clamp(pause * 1.5, kShortestPause, kLongestPause);
+      const auto seen = look_at(path);
+      const auto now = Clock::now();
+      if (seen) {
+        if (seen->open_for_writing || !seen->exists) written = now;
+        mine.exists = seen->exists;
+        mine.open_for_writing = seen->open_for_writing;
+        mine.generation = seen->generation;
+        mine.ends = seen->generation > waiting.newer_than || now - began >= Seconds(waiting.seconds) ||
+                    (waiting.while_written && now - written >= kGone);
+      } else {
+        mine.verdict = verdict_of(fail(seen.error()));
+      }
+    }
+    ASSIGN_OR_RETURN(const std::vector<Look> all, allgather(group, mine));
+    const Look& look = all.front();
+    RETURN_IF_ERROR(worst({&look.verdict, 1}));
+    if (look.ends)
+      return Seen{.generation = look.generation, .open_for_writing = look.open_for_writing, .exists = look.exists};
+  }
+}
+
+}  // namespace stridio

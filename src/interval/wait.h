@@ -1,0 +1,33 @@
+// Waiting for what another program commits to an interval file: by looking at it, since no file system tells clients of
+// other machines that a file has changed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "group/group.h"
+
+namespace stridio {
+
+// What a look at a file shows.
+struct Seen {
+  std::uint64_t generation = 0;  // the newest; 0: no interval file yet
+  bool open_for_writing = false;
+  bool exists = false;
+
+  // "its newest is 7, and nobody has it open for writing"
+  std::string text() const;
+};
+// kBadFileName where the file is there and is no interval file.
+Result<Seen> look_at(const std::string& path);
+
+struct Waiting {
+  std::uint64_t newer_than = 0;
+  double seconds = 0;          // how long
+  bool while_written = false;  // ends too when nobody has had the file open for writing for a second
+};
+// Collective: until the file has a generation newer than that, which may take until it exists, or as long as `waiting`
+// says. What was seen last says which.
+Result<Seen> wait_for_generation(Group& group, const std::string& path, const Waiting& waiting);
+
+}  // namespace stridio

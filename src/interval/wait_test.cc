@@ -1,0 +1,105 @@
+// Waiting for generations: of files that come to be, are written, and are closed.
+#include "interval/wait.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "group/threads.h"
+#include "interval/interval_file.h"
+#include "storage/posix.h"
+#include "storage/testing/temp_directory.h"
+
+namespace stridio {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Wait : public ::testing::Test {
+ protected:
+  std::unique_ptr<Storage> create() const {
+    auto storage = open_posix(path_, {.read = true, .write = true, .create = true});
+    EXPECT_TRUE(storage);
+    return *std::move(storage);
+  }
+  // Commits `generations` more than it has, a pause before each, and closes.
+  void write(int generations, std::chrono::milliseconds pause) const {
+    run_threads(1, {}, [&](Group& group) {
+      auto storage = create();
+      if (*storage->size() == 0) {
+        EXPECT_TRUE(IntervalFile::format(*storage));
+      }
+      const auto file = IntervalFile::open(group, std::move(storage), true);
+      ASSERT_TRUE(file);
+      for (int i = 0; i < generations; ++i) {
+        std::this_thread::sleep_for(pause);
+        EXPECT_TRUE((*file)->resize((*file)->root().size + 1));
+        EXPECT_TRUE((*file)->commit());
+      }
+    });
+  }
+  Seen wait(const Waiting& waiting, int ranks = 1) const {
+    Seen seen;
+    run_threads(ranks, {}, [&](Group& group) {
+      const auto mine = wait_for_generation(group, path_, waiting);
+      ASSERT_TRUE(mine) << mine.error().text();
+      if (group.rank() == ranks - 1) seen = *mine;
+    });
+    return seen;
+  }
+
+  const TempDirectory folder_;
+  const std::string path_ = folder_.file("file");
+};
+
+TEST_F(Wait, ForAFileThatComesToBe) {
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    write(3, std::chrono::milliseconds(100));
+  });
+  EXPECT_EQ(wait({.newer_than = 0, .seconds = 60}, 3).generation, 1u);
+  const Seen second = wait({.newer_than = 1, .seconds = 60}, 3);
+  EXPECT_GE(second.generation, 2u);
+  EXPECT_TRUE(second.exists);
+  EXPECT_EQ(wait({.newer_than = 3, .seconds = 60}).generation, 4u);
+  writer.join();
+}
+
+TEST_F(Wait, EndsInTime) {
+  const auto began = Clock::now();
+  const Seen nothing = wait({.newer_than = 0, .seconds = 0.2}, 2);
+  EXPECT_EQ(nothing.text(), "it does not exist");
+  (void)create();
+  EXPECT_EQ(wait({.newer_than = 0, .seconds = 0.1}).text(), "it holds none, and nobody has it open for writing");
+  write(1, {});
+  EXPECT_EQ(wait({.newer_than = 2, .seconds = 0.1}).text(), "its newest is 2, and nobody has it open for writing");
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(20));
+}
+
+TEST_F(Wait, EndsWhenTheWriterHasGone) {
+  write(1, {});
+  // It looks a second long whether the file is opened again.
+  auto began = Clock::now();
+  const Seen alone = wait({.newer_than = 2, .seconds = 60, .while_written = true});
+  EXPECT_EQ(alone.generation, 2u);
+  EXPECT_GE(Clock::now() - began, std::chrono::milliseconds(900));
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(20));
+  // While somebody writes, it goes on.
+  std::thread writer([&] { write(1, std::chrono::milliseconds(2500)); });
+  while (!look_at(path_)->open_for_writing) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(wait({.newer_than = 2, .seconds = 60, .while_written = true}).generation, 3u);
+  writer.join();
+}
+
+TEST_F(Wait, OtherFilesAreRefused) {
+  EXPECT_TRUE(create()->write({0, 4}, reinterpret_cast<const std::byte*>("flat")));
+  run_threads(2, {}, [&](Group& group) {
+    const auto seen = wait_for_generation(group, path_, {.seconds = 60});
+    ASSERT_FALSE(seen);
+    EXPECT_EQ(seen.error().code, Code::kBadFileName);
+  });
+}
+
+}  // namespace
+}  // namespace stridio

@@ -1,0 +1,118 @@
+"""Two jobs, of different MPIs, share a file: tiles are written and read with their surroundings, frame by frame."""
+
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from support import BUILT, COMMAND, VENV, CommandTest, environment
+
+FRAMES = pathlib.Path(__file__).resolve().parents[2] / "examples/frames.py"
+WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
+
+
+@unittest.skipUnless(BUILT and len(WHEELS) == 2, "needs the libraries and both MPIs' wheels")
+class Frames(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.stridio = COMMAND
+        self.path = self.folder / "frames"
+
+    def start(self, family, ranks, action, *options):
+        process = subprocess.Popen(
+            [self.stridio, "run", "--", VENV / family / "bin/mpiexec", "-n", str(ranks), VENV / family / "bin/python",
+             FRAMES, action, self.path, *map(str, options)],
+            env=environment(), cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=30)
+
+    def start_reader(self, family, ranks, *options):
+        process = self.start(family, ranks, "read", *options)
+        self.assertEqual(process.stdout.readline(), "waiting for frames\n")
+        return process
+
+    def finish(self, process, status=0):
+        output, errors = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, status, output + errors)
+        return output, errors
+
+    def summary(self, output):
+        found = re.search(r"read (\d+) frames, the last is (\d+): (\d+) bytes checked", output)
+        self.assertTrue(found, output)
+        return tuple(map(int, found.groups()))
+
+    def test_readers_of_the_other_mpi_see_whole_frames(self):
+        for writer, reader in (("mpich", "ompi"), ("ompi", "mpich")):
+            for pause in (0.05, 0):  # as they come; as fast as they can be written
+                with self.subTest(writer=writer, reader=reader, pause=pause):
+                    self.path.unlink(missing_ok=True)
+                    reading = self.start_reader(reader, 3, "--frames", 20, "--ghost", 3)
+                    writing = self.start(writer, 4, "write", "--frames", 20, "--pause", pause)
+                    self.finish(writing)
+                    frames, last, checked = self.summary(self.finish(reading)[0])
+                    self.assertEqual(last, 20)
+                    self.assertGreaterEqual(frames, 10 if pause else 1)
+                    self.assertGreater(checked, frames * 600 * 800 * 4)  # ghost cells are read twice
+
+    def test_a_slow_reader_misses_frames_and_holds_nobody_up(self):
+        reading = self.start_reader("mpich", 2, "--frames", 30, "--pause", 0.5)
+        writing = self.start("ompi", 2, "write", "--frames", 30, "--pause", 0.05)
+        self.finish(writing)
+        frames, last, _ = self.summary(self.finish(reading)[0])
+        self.assertEqual(last, 30)
+        self.assertLess(frames, 15)
+
+    def test_a_killed_writer_ends_the_reader_in_time_with_the_last_whole_frame(self):
+        for writer, reader in (("mpich", "ompi"), ("ompi", "mpich")):
+            with self.subTest(writer=writer, reader=reader):
+                self.path.unlink(missing_ok=True)
+                reading = self.start_reader(reader, 2, "--frames", 100000, "--timeout", 4)
+                writing = self.start(writer, 3, "write", "--frames", 100000)
+                last = 0
+                while last < 10:
+                    last = int(writing.stdout.readline().split()[-1])
+                time.sleep(random.uniform(0, 0.1))
+                ranks = self.ranks_of(writing.pid)
+                self.assertEqual(len(ranks), 3)
+                os.kill(random.choice(ranks), signal.SIGKILL)
+                killed = time.monotonic()
+                output, _ = writing.communicate(timeout=60)
+                for number in re.findall(r"^wrote frame (\d+)$", output, re.M):  # the launcher tells of the kill, too
+                    last = int(number)
+                output, errors = self.finish(reading, status=1)
+                self.assertLess(time.monotonic() - killed, 60)
+                _, seen, _ = self.summary(output)
+                self.assertIn(seen, (last, last + 1))  # the last may have been committed, and not told any more
+                self.assertIn(f"nothing after frame {seen}", errors)
+                self.assertIn(f"no generation newer than {seen + 1}", errors)
+                self.assertIn("nobody has it open for writing", errors)
+
+    @staticmethod
+    def ranks_of(pid):
+        """The programs below a launcher: those of its descendants that run the example and have no children."""
+        children, commands = {}, {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                    commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                children.setdefault(parent, []).append(int(entry.name))
+        found, left = [], [pid]
+        while left:
+            each = left.pop()
+            left += children.get(each, [])
+            if each not in children and b"frames.py" in commands.get(each, b""):
+                found.append(each)
+        return found

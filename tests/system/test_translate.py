@@ -1,0 +1,356 @@
+"""Translation from end to end, against the flat bytes, by a reader of its own: files for other processes, by threads and
+under both MPIs; targets that follow a running program; waiting for its generations."""
+
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from stridio import IntervalFile
+from support import BUILT, COMMAND, VENV, CommandTest, environment
+
+WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
+PARTIAL = "stridio-partial"
+
+# Commits frame after frame: all of the file at first, then a fiftieth of it in turn, and the frame's number in front.
+WRITER = """\
+    import sys, time
+    from mpi4py import MPI
+    comm, path, frames, pause = MPI.COMM_WORLD, sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    block, turns = 1000, 100
+    file = MPI.File.Open(comm, path, MPI.MODE_CREATE | MPI.MODE_RDWR)
+    own = MPI.BYTE.Create_contiguous(block).Create_resized(0, block * comm.size).Commit()
+    for frame in range(1, frames + 1):
+        file.Set_view(block * comm.rank, MPI.BYTE, own)
+        if frame == 1:
+            file.Write_at_all(0, bytes([1]) * (block * turns))
+        else:
+            file.Write_at_all(frame % 50 * 2 * block, bytes([frame]) * (2 * block))
+        file.Set_view(0)
+        if comm.rank == 0:
+            file.Write_at(0, bytes([frame]))
+        file.Sync()
+        if comm.rank == 0:
+            print(frame, flush=True)
+        time.sleep(pause)
+    file.Close()
+"""
+BLOCK, TURNS = 1000, 100
+
+
+def frame_bytes(last, ranks):
+    """What the writer's file holds after so many frames."""
+    data = bytearray([1]) * (BLOCK * TURNS * ranks)
+    for frame in range(2, last + 1):
+        for turn in (frame % 50 * 2, frame % 50 * 2 + 1):
+            at = turn * BLOCK * ranks
+            data[at:at + BLOCK * ranks] = bytes([frame]) * (BLOCK * ranks)
+    data[0] = last
+    return bytes(data)
+
+
+class Translations(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.stridio = COMMAND
+        self.seed = int(os.environ.get("STRIDIO_SEED", random.randrange(1 << 30)))
+        self.draw = random.Random(self.seed)
+        print(f"STRIDIO_SEED={self.seed}", flush=True)
+
+    def succeed(self, *arguments, **changes):
+        done = self.run_stridio(*arguments, **changes)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def fail_with(self, text, *arguments, status=125):
+        done = self.run_stridio(*arguments)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def flat(self, size):
+        path = self.folder / "flat"
+        path.write_bytes(self.draw.randbytes(size))
+        return path
+
+    def views(self, views, name="views.json"):
+        path = self.folder / name
+        path.write_text(json.dumps({"views": views}))
+        return path
+
+    def random_views(self, ranks):
+        """Disjoint or not, covering or not."""
+        views = []
+        for rank in range(ranks):
+            block = self.draw.randrange(1, 3000)
+            views.append(self.draw.choice((
+                {"displacement": 700 * rank, "extent": 700 * ranks, "regions": [[0, 700]]},
+                {"displacement": block, "extent": 5000, "vector": [2, block // 3 + 1, 2000]},
+                {"regions": [[block * 7, 50000], [block * 7 + 60000, block]], "extent": 1 << 30},
+                {"subarray": {"sizes": [100, 90], "subsizes": [50, 30], "starts": [rank * 10, 30], "element": 8}})))
+        return views
+
+    @staticmethod
+    def owners(views, size):
+        owners = bytearray(size)
+        for rank, view in enumerate(views):
+            if "subarray" in view:
+                box = view["subarray"]
+                (rows, columns), (height, width), (top, left) = box["sizes"], box["subsizes"], box["starts"]
+                regions = [[((top + row) * columns + left) * 8, width * 8] for row in range(height)]
+                extent = rows * columns * 8
+            elif "vector" in view:
+                count, length, stride = view["vector"]
+                regions, extent = [[i * stride, length] for i in range(count)], view["extent"]
+            else:
+                regions, extent = view["regions"], view["extent"]
+            for tile in range(view.get("displacement", 0), size, extent):
+                for offset, length in regions:
+                    begin, end = min(tile + offset, size), min(tile + offset + length, size)
+                    owners[begin:end] = bytes([rank]) * (end - begin)
+        return owners
+
+    def expect(self, path, data, owners=None):
+        found = bytearray(b"\xff") * len(data)
+
+        with IntervalFile(open(path, "rb")) as file:
+            self.assertEqual(file.read(), data)
+            for i, entry in enumerate(file.root.parts):
+                groups = file._part(i).groups
+                for place, length, count, stride in zip(groups.logical, groups.length, groups.count, groups.stride):
+                    for at in range(place, place + max(1, count * stride), max(1, stride)):
+                        found[at:at + length] = bytes([entry.process]) * length
+        if owners is not None:
+            self.assertEqual(found, owners)
+        self.assertEqual(self.succeed("check", path).stdout, f"{path}: whole\n")
+        self.assertEqual([p.name for p in self.folder.iterdir() if PARTIAL in p.name], [])
+
+    def test_each_process_gets_its_view(self):
+        for ranks, size in ((1, 70000), (3, 200001), (5, 150000)):
+            views = self.random_views(ranks)
+            with self.subTest(views=views, seed=self.seed):
+                flat, first, second = self.flat(size), self.folder / "first", self.folder / "second"
+                self.succeed("translate", flat, first, "--view", self.views(views))
+                self.expect(first, flat.read_bytes(), self.owners(views, size))
+                # From there to others, and like the first again.
+                others = self.random_views(4)
+                self.succeed("translate", first, second, "--threads", 3, "--view", self.views(others))
+                self.expect(second, flat.read_bytes(), self.owners(others, size))
+                self.succeed("translate", second, second.with_name("third"), "--like", first)
+                self.expect(second.with_name("third"), flat.read_bytes(), self.owners(views, size))
+                self.succeed("flatten", second, self.folder / "back", "--threads", 2)
+                self.assertEqual((self.folder / "back").read_bytes(), flat.read_bytes())
+
+    def test_what_no_view_has_is_not_lost_and_told(self):
+        flat, target = self.flat(10000), self.folder / "target"
+        done = self.succeed("translate", flat, target, "--view",
+                            self.views([{"regions": [[0, 100]], "extent": 20000},
+                                        {"regions": [[100, 4000]], "extent": 20000}]))
+        self.assertIn("no view has 5900 bytes; process 0 gets them", done.stderr)
+        self.expect(target, flat.read_bytes(), bytes(100) + b"\1" * 4000 + bytes(5900))
+
+    @unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
+    def test_processes_of_an_mpi(self):
+        flat, views = self.flat(9 << 20), self.random_views(3)
+        owners = self.owners(views, 9 << 20)
+        for family in WHEELS:
+            launcher = VENV / family / "bin/mpiexec"
+            with self.subTest(family=family, views=views, seed=self.seed):
+                target, back = self.folder / f"{family}.target", self.folder / f"{family}.back"
+                self.succeed("run", "--", launcher, "-n", 3, COMMAND, "translate", flat, target, "--view",
+                             self.views(views))
+                reader = self.folder / "small"
+                if family == WHEELS[0]:  # the reader takes seconds for so much
+                    self.expect(target, flat.read_bytes(), owners)
+                self.succeed("run", "--", launcher, "-n", 2, COMMAND, "flatten", target, back)
+                self.assertEqual(back.read_bytes(), flat.read_bytes())
+                self.fail_with("start 3", "run", "--", launcher, "-n", 2, COMMAND, "translate", flat, reader, "--view",
+                               self.views(views))
+                done = subprocess.run([launcher, "-n", "2", COMMAND, "flatten", target, reader], timeout=60,
+                                      capture_output=True, text=True, env=environment())
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("stridio run -- mpiexec -n 2", done.stderr)
+                self.assertFalse(reader.exists())
+
+    def test_failures_leave_the_target(self):
+        flat, views = self.flat(300000), self.views([{"regions": [[0, 1]], "extent": 1}])
+        source, target = self.folder / "source", self.folder / "target"
+        self.succeed("translate", flat, source, "--view", views)
+        target.write_text("precious")
+        self.fail_with("are one file", "translate", source, source, "--view", views)
+        self.fail_with("are one file", "flatten", source, source)
+        self.fail_with("not an interval file", "translate", source, target, "--like", flat)
+        self.fail_with("not an interval file", "flatten", flat, target)
+        self.fail_with("No such file", "translate", self.folder / "missing", target, "--view", views)
+        self.fail_with("cannot be read", "translate", source, target, "--view", self.folder / "missing")
+        self.fail_with("No such file", "translate", source, self.folder / "missing/target", "--view", views)
+        data = bytearray(source.read_bytes())
+        data[40000] ^= 1
+        source.write_bytes(data)
+        self.fail_with("wrong checksum", "translate", source, target, "--view", views)
+        self.fail_with("wrong checksum", "flatten", source, target)
+        self.assertEqual(target.read_text(), "precious")
+        self.assertEqual([p.name for p in self.folder.iterdir() if PARTIAL in p.name], [])
+
+    def test_memory_does_not_follow_the_size(self):
+        flat, size = self.folder / "large", 300 << 20
+        with open(flat, "wb") as file:
+            file.truncate(size)
+        views = self.views([{"displacement": 4096 * rank, "extent": 4096 * 4, "regions": [[0, 4096]]}
+                            for rank in range(4)])
+        for command in (["translate", flat, self.folder / "target", "--view", views],
+                        ["flatten", self.folder / "target", self.folder / "back"]):
+            with subprocess.Popen([COMMAND, *map(str, command), "--threads", "2"]) as process:
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 0)
+            self.assertLess(usage.ru_maxrss, 100 << 10)  # KiB
+        self.assertEqual((self.folder / "back").stat().st_size, size)
+
+    def test_a_terminal_shows_how_far_it_is(self):
+        flat, views = self.flat(20 << 20), self.views([{"regions": [[0, 1]], "extent": 1}])
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([COMMAND, "translate", flat, self.folder / "target", "--view", views], stderr=theirs):
+            os.close(theirs)
+            shown = b""
+            try:
+                while piece := os.read(ours, 4096):
+                    shown += piece
+            except OSError:
+                pass  # the end of a terminal
+        os.close(ours)
+        self.assertIn(b"[====", shown)
+        self.assertIn(b"100 %", shown)
+
+
+@unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
+class Following(CommandTest):
+    RANKS = 3
+
+    def setUp(self):
+        super().setUp()
+        self.stridio = COMMAND
+        self.source = self.folder / "source"
+        self.writer = self.script("writer.py", WRITER)
+        self.views = self.folder / "views.json"
+        self.views.write_text(json.dumps({"views": [{"displacement": 500 * rank, "extent": 1000,
+                                                     "regions": [[0, 500]]} for rank in range(2)]}))
+
+    def start(self, *arguments):
+        process = subprocess.Popen([self.stridio, *map(str, arguments)], env=environment(), cwd=self.folder, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=30)
+
+    def start_writer(self, family, frames, pause):
+        return self.start("run", "--", VENV / family / "bin/mpiexec", "-n", self.RANKS, VENV / family / "bin/python",
+                          self.writer, f"interval:{self.source}", frames, pause)
+
+    def finish(self, process, status=0):
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, status, errors)
+        return output, errors
+
+    def look(self, path):
+        """The frame that a target shows, whole, or None while there is none."""
+        if not path.exists():
+            return None
+        if path.name == "flat":
+            data = path.read_bytes()
+        else:
+            copy = self.folder / "copy"
+            done = self.run_stridio("flatten", path, copy)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            data = copy.read_bytes()
+        if data:
+            self.assertEqual(data, frame_bytes(data[0], self.RANKS))
+        return data[0] if data else 0
+
+    def follow(self, family, *follower):
+        """Runs writer and followers at once; all that is ever seen of a target is whole frames."""
+        frames, targets = 25, {"flat": ["flatten"], "interval": ["translate", "--view", self.views]}
+        followers = [self.start(*follower, *command[:1], "--follow", "--timeout", 30, self.source, self.folder / name,
+                                *command[1:]) for name, command in targets.items()]
+        time.sleep(0.2)  # the source does not exist yet
+        writer = self.start_writer(family, frames, 0.1)
+        seen = {name: set() for name in targets}
+        while any(each.poll() is None for each in followers):
+            for name in targets:
+                seen[name].add(self.look(self.folder / name))
+        self.finish(writer)
+        for each in followers:
+            self.finish(each)
+        for name in targets:
+            self.assertEqual(self.look(self.folder / name), frames)
+            self.assertGreaterEqual(len(seen[name] - {None, 0}), 3, seen)
+        with IntervalFile(open(self.folder / "interval", "rb")) as file:
+            self.assertEqual(file.read(), frame_bytes(frames, self.RANKS))
+        self.assertEqual([p.name for p in self.folder.iterdir() if PARTIAL in p.name], [])
+
+    def test_targets_follow_a_running_program(self):
+        for family in WHEELS:
+            with self.subTest(family=family):
+                for path in (self.source, self.folder / "flat", self.folder / "interval"):
+                    path.unlink(missing_ok=True)
+                self.follow(family)
+
+    def test_processes_follow_too(self):
+        family = WHEELS[-1]
+        self.follow(family, "run", "--", VENV / family / "bin/mpiexec", "-n", 2, COMMAND)
+
+    def test_the_last_generation_of_a_killed_program_is_followed(self):
+        follower = self.start("translate", "--follow", "--timeout", 30, self.source, self.folder / "interval", "--view",
+                              self.views)
+        writer = self.start_writer(WHEELS[0], 1000, 0.01)
+        for _ in range(20):
+            last = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGTERM)
+        self.finish(follower)
+        writer.communicate(timeout=30)
+        self.assertGreaterEqual(self.look(self.folder / "interval"), last % 256)
+
+    def test_following_ends_in_time(self):
+        follower = self.start("flatten", "--follow", "--timeout", 0.5, self.source, self.folder / "flat")
+        _, errors = self.finish(follower, status=1)
+        self.assertIn("no new generation in time: it does not exist", errors)
+        writer = self.start_writer(WHEELS[0], 1, 20)
+        self.assertEqual(writer.stdout.readline(), "1\n")
+        began = time.monotonic()
+        follower = self.start("flatten", "--follow", "--timeout", 1, self.source, self.folder / "flat")
+        _, errors = self.finish(follower, status=1)
+        self.assertIn("its newest is 2, and a program has it open for writing", errors)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertEqual(self.look(self.folder / "flat"), 1)
+
+    def test_waiting(self):
+        waiting = self.start("wait", self.source, "--timeout", 60)
+        third = self.start("wait", self.source, "--generation", 4, "--timeout", 60)
+        self.finish(self.start_writer(WHEELS[0], 3, 0.3))
+        self.assertEqual(self.finish(waiting)[0], "2\n")
+        self.assertEqual(self.finish(third)[0], "4\n")
+        self.assertEqual(self.finish(self.start("wait", self.source, "--newer-than", 2))[0], "4\n")
+        began = time.monotonic()
+        with subprocess.Popen([COMMAND, "wait", self.source, "--newer-than", "4", "--timeout", "2"], text=True,
+                              stderr=subprocess.PIPE) as process:
+            errors = process.stderr.read()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("no generation newer than 4 in time: its newest is 4, and nobody has it open for writing", errors)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertLess(usage.ru_utime + usage.ru_stime, 0.3)
+        flat = self.file("other")
+        flat.write_text("flat")
+        for path, text in ((flat, "not an interval file"), (self.folder, "directory")):
+            done = self.run_stridio("wait", path, "--timeout", 5)
+            self.assertEqual(done.returncode, 125)
+            self.assertIn(text, done.stderr)

@@ -1,0 +1,298 @@
+#include "translate.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "base/guarded.h"
+#include "collective/agreement.h"
+#include "group/threads.h"
+#include "interval/translate.h"
+#include "interval/wait.h"
+#include "run.h"
+#include "storage/posix.h"
+#include "views.h"
+#include "world.h"
+
+namespace stridio {
+namespace {
+
+constexpr double kForEver = std::numeric_limits<double>::infinity();
+
+// On a terminal.
+class Bar {
+ public:
+  void show(double share) const {
+    if (!shown_) return;
+    const int filled = static_cast<int>(share * kWidth);
+    fmt::print(stderr, "\r[{:=<{}}{:{}}] {:3.0f} %", "", filled, "", kWidth - filled, share * 100);
+  }
+  void clear() const {
+    if (shown_) fmt::print(stderr, "\r{:{}}\r", "", kWidth + 8);
+  }
+
+ private:
+  static constexpr int kWidth = 40;
+  const bool shown_ = isatty(STDERR_FILENO) == 1;
+};
+
+tl::unexpected<Error> not_an_interval_file(const std::string& path) {
+  return fail(Error{.code = Code::kBadFileName, .what = "not an interval file", .path = path});
+}
+
+// A file that is read: one of the two.
+struct Opened {
+  std::unique_ptr<IntervalFile> interval;
+  std::unique_ptr<Storage> flat;
+  bool locks = false;  // it can be pinned
+
+  Storage& storage() const { return interval ? static_cast<Storage&>(*interval) : *flat; }
+};
+
+// Collective.
+Result<Opened> open_source(Group& group, const std::string& path) {
+  auto storage = open_posix(path, {.read = true});
+  RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
+  const auto recognized = IntervalFile::recognized(**storage);
+  RETURN_IF_ERROR(agree(group, recognized ? Status() : fail(recognized.error())));
+  if (!*recognized) return Opened{nullptr, *std::move(storage)};
+  const bool locks = (*storage)->caps().locks;
+  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false));
+  return Opened{std::move(interval), nullptr, locks};
+}
+
+// What one process does. The members that change are a leader's to change, between agreements.
+class Translation {
+ public:
+  Translation(const TranslateOptions& options, World& world) : options_(options), world_(world) {}
+
+  Status run();
+  const std::optional<std::string>& gave_up() const { return gave_up_; }
+
+ private:
+  bool flat() const { return options_.like.empty() && options_.views.empty(); }
+  int threads() const {
+    return options_.threads > 0 ? options_.threads
+                                : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  }
+
+  Status check_names() const;
+  Result<int> read_owners();
+  std::vector<IntervalMap> views() const;
+  Result<bool> wait();
+  Status next();
+  Status on_rank(Group& group, bool leads);
+  Status to_intervals(Group& group, const std::string& partial, std::unique_ptr<IntervalFile>& target);
+  Status to_flat(Group& group, const std::string& partial, std::unique_ptr<Storage>& target);
+  Status create(Group& group, const std::string& partial) const;
+
+  const TranslateOptions& options_;
+  World& world_;
+  Views views_;
+  std::vector<IntervalMap> like_;
+
+  Opened source_;
+  std::uint64_t generation_ = 0;  // of it
+  Bytes size_ = 0;
+  IntervalMap content_;  // to be moved
+  IntervalMap changed_;  // since the generation before, from which a flat target takes the rest
+  Owners owners_;        // of the content
+  bool opened_ = false, ended_ = false, told_ = false;
+  std::optional<std::string> gave_up_;  // what was seen then
+  Bar bar_;
+};
+
+Status Translation::check_names() const {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(options_.source, options_.target, ignored))
+    return fail(
+        Error{.code = Code::kArgument, .what = "the source and the target are one file", .path = options_.target});
+  return {};
+}
+
+// How many processes the target has.
+Result<int> Translation::read_owners() {
+  if (flat()) return world_.launched() ? world_.processes().size() : threads();
+  if (!options_.like.empty()) {
+    ASSIGN_OR_RETURN(const Opened like, open_source(world_.processes(), options_.like));
+    if (!like.interval) return not_an_interval_file(options_.like);
+    ASSIGN_OR_RETURN(like_, content_by_process(*like.interval));
+    return static_cast<int>(like_.size());
+  }
+  try {
+    views_ = read_views(options_.views, options_.file);
+  } catch (const std::exception& error) {
+    return fail(Error{.code = Code::kArgument, .what = error.what(), .path = options_.views});
+  }
+  return static_cast<int>(views_.by_rank.size());
+}
+
+std::vector<IntervalMap> Translation::views() const {
+  if (!options_.like.empty()) return like_;
+  std::vector<IntervalMap> bytes;
+  for (const TiledView& view : views_.by_rank) bytes.push_back(bytes_of(view, size_));
+  return bytes;
+}
+
+// For a generation that is newer; false: there is none, and none will be waited for.
+Result<bool> Translation::wait() {
+  if (!options_.follow) return !opened_;
+  ASSIGN_OR_RETURN(const Seen seen, wait_for_generation(world_.processes(), options_.source,
+                                                        {.newer_than = generation_,
+                                                         .seconds = options_.timeout.value_or(kForEver),
+                                                         .while_written = true}));
+  if (seen.generation > generation_) return true;
+  if (seen.open_for_writing || !seen.exists) gave_up_ = seen.text();
+  if (generation_ > 0 || gave_up_) return false;
+  return fail(Error{
+      .code = Code::kNoSuchFile, .what = fmt::format("no generation came: {}", seen.text()), .path = options_.source});
+}
+
+// By the leaders together: what is to be moved next.
+Status Translation::next() {
+  ASSIGN_OR_RETURN(const bool more, wait());
+  ended_ = !more;
+  if (ended_) return {};
+  opened_ = true;
+  ASSIGN_OR_RETURN(Opened opened, open_source(world_.processes(), options_.source));
+  const Opened before = std::exchange(source_, std::move(opened));  // keeps its pin until the two are compared
+  if (options_.follow && source_.interval && !source_.locks)
+    return fail(Error{.code = Code::kUnsupportedOperation,
+                      .what = "its file system has no locks: a running program cannot be followed there",
+                      .path = options_.source});
+  if (source_.interval) {
+    generation_ = source_.interval->root().generation;
+    size_ = source_.interval->root().size;
+    if (before.interval) {
+      ASSIGN_OR_RETURN(changed_, changed_between(*before.interval, *source_.interval));
+    }
+    if (flat() || !before.interval) {
+      ASSIGN_OR_RETURN(content_, content_of(*source_.interval));
+    } else {
+      content_ = changed_;
+    }
+  } else if (flat() || options_.follow) {
+    return not_an_interval_file(options_.source);
+  } else {
+    ASSIGN_OR_RETURN(size_, source_.flat->size());
+    content_ = all_bytes(size_);
+  }
+  if (!flat()) owners_ = assign(views(), content_);
+  return {};
+}
+
+Status Translation::create(Group& group, const std::string& partial) const {
+  Status created;
+  if (group.rank() == 0)
+    created = [&]() -> Status {
+      ASSIGN_OR_RETURN(auto file,
+                       open_posix(partial, {.read = true, .write = true, .create = true, .exclusive = true}));
+      if (!flat()) return IntervalFile::format(*file);
+      return file->resize(size_);
+    }();
+  return agree(group, created);
+}
+
+// A generation of the target for one of the source.
+Status Translation::to_intervals(Group& group, const std::string& partial, std::unique_ptr<IntervalFile>& target) {
+  if (!target) {
+    RETURN_IF_ERROR(create(group, partial));
+    auto storage = open_posix(partial, {.read = true, .write = true});
+    RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
+    ASSIGN_OR_RETURN(target, IntervalFile::open(group, *std::move(storage), true));
+  }
+  if (group.rank() == 0 && owners_.unclaimed > 0 && !std::exchange(told_, true))
+    fmt::print(stderr, "stridio {}: note: no view has {} bytes; process 0 gets them\n", options_.command,
+               owners_.unclaimed);
+  RETURN_IF_ERROR(target->resize(size_));
+  RETURN_IF_ERROR(move_to_owners(group, source_.storage(), content_, owners_, *target,
+                                 world_.launched() ? group.size() : threads(),
+                                 [&](double share) { bar_.show(share); }));
+  return target->commit();
+}
+
+// A file for each generation.
+Status Translation::to_flat(Group& group, const std::string& partial, std::unique_ptr<Storage>& target) {
+  RETURN_IF_ERROR(create(group, partial));
+  auto storage = open_posix(partial, {.read = true, .write = true});
+  RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
+  const auto before = std::exchange(target, *std::move(storage));
+  const std::optional<Earlier> earlier = before ? std::optional<Earlier>({*before, changed_}) : std::nullopt;
+  RETURN_IF_ERROR(move_to_flat(group, source_.storage(), content_, *target, earlier ? &*earlier : nullptr,
+                               [&](double share) { bar_.show(share); }));
+  return agree(group, target->sync());
+}
+
+// The target gets its name when it is complete, each time that it is made anew.
+Status Translation::on_rank(Group& group, bool leads) {
+  ASSIGN_OR_RETURN(const auto ids, allgather(group, getpid()));
+  const std::string partial = fmt::format("{}.stridio-partial-{}", options_.target, ids.front());
+  std::unique_ptr<IntervalFile> target;
+  std::unique_ptr<Storage> flat_target;
+  for (;;) {
+    RETURN_IF_ERROR(agree(group, leads ? guarded([&] { return next(); }) : Status()));
+    if (ended_) return {};
+    const bool named = target != nullptr;
+    Status done = flat() ? to_flat(group, partial, flat_target) : to_intervals(group, partial, target);
+    if (group.rank() == 0) bar_.clear();
+    if (group.rank() == 0 && !named) {
+      if (done && std::rename(partial.c_str(), options_.target.c_str()) != 0)
+        done = fail_errno(errno, "giving the target its name", options_.target);
+      if (!done) (void)remove_posix(partial);
+    }
+    RETURN_IF_ERROR(agree(group, done));
+  }
+}
+
+Status Translation::run() {
+  RETURN_IF_ERROR(check_names());
+  ASSIGN_OR_RETURN(const int ranks, read_owners());
+  return world_.on_ranks(ranks, [&](Group& group, bool leads) { return on_rank(group, leads); });
+}
+
+}  // namespace
+
+int translate(const TranslateOptions& options, const Environment& environment) {
+  bool speaks = true;
+  std::optional<std::string> gave_up;
+  const Status done = in_world(environment, [&](World& world) -> Status {
+    speaks = world.processes().rank() == 0;
+    Translation translation(options, world);
+    RETURN_IF_ERROR(agree(world.processes(), translation.run()));
+    gave_up = translation.gave_up();
+    return {};
+  });
+  if (done && !gave_up) return 0;
+  if (speaks)
+    fmt::print(stderr, "stridio {}: {}\n", options.command,
+               done ? fmt::format("{}: no new generation in time: {}", options.source, *gave_up) : done.error().text());
+  return done ? kNotInTime : kOwnError;
+}
+
+int wait_for(const std::string& path, std::uint64_t newer_than, std::optional<double> timeout) {
+  int status = 0;
+  run_threads(1, {}, [&](Group& group) {
+    const auto seen =
+        wait_for_generation(group, path, {.newer_than = newer_than, .seconds = timeout.value_or(kForEver)});
+    if (!seen) {
+      fmt::print(stderr, "stridio wait: {}\n", seen.error().text());
+      status = kOwnError;
+    } else if (seen->generation > newer_than) {
+      fmt::print("{}\n", seen->generation);
+    } else {
+      fmt::print(stderr, "stridio wait: {}: no generation newer than {} in time: {}\n", path, newer_than, seen->text());
+      status = kNotInTime;
+    }
+  });
+  return status;
+}
+
+}  // namespace stridio

@@ -1,0 +1,24 @@
+// Views of ranks, as users give them to the command: a JSON file of one's own,
+//   {"end": BYTES,                                         how far to look; may be left out
+//    "views": [{"displacement": BYTES, "extent": BYTES,    0, and the larger of the end and the tile's, where left out
+//               "regions": [[OFFSET, LENGTH], ...]         the tile: pieces,
+//               "vector": [COUNT, LENGTH, STRIDE]          or so many, STRIDE bytes apart,
+//               "subarray": {"sizes": [...], "subsizes": [...], "starts": [...], "element": BYTES}}, ...]}   or a box
+// one view a rank; or from a run's report (`stridio run --report`), which holds the last view that each rank had set.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "interval/sets.h"
+
+namespace stridio {
+
+struct Views {
+  std::vector<TiledView> by_rank;
+  Offset end = 0;  // how far to look; 0: nothing says
+};
+// `of_file`: of a report, whose views; empty: the first that has any. Throws std::runtime_error with what is wrong.
+Views read_views(const std::string& source, const std::string& of_file);
+
+}  // namespace stridio
