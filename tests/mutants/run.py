@@ -34,6 +34,7 @@ TESTS = {
     "storage": ("storage_test", [], None),
     "conformance": ("storage_conformance_test", [], None),
     "interval": ("interval_test", [], None),
+    "cached": ("cached_test", [], None),
     "translate": ("translate_test", [], None),
     "wait": ("wait_test", [], None),
     "interval_fault": ("interval_fault_test", [], None),
