@@ -19,6 +19,7 @@ SOURCES = {
     "workloads": sorted((ROOT / "bench").glob("*.c")),
     "overlap": [ROOT / "bench/overlap/overlap.c", ROOT / "bench/meeting.c"],
     "atomic": [ROOT / "bench/atomic/atomic.c", ROOT / "bench/meeting.c"],
+    "interval": [ROOT / f"bench/{name}.c" for name in ("interval/interval", "meeting", "workloads")],
 }
 HEADERS = sorted((ROOT / "bench").glob("*.h"))
 PROGRAMS = ROOT / "build/bench"

@@ -1,9 +1,12 @@
 // Decoding of interval files from any bytes: either refused, or what is read agrees with what the maps say, in bounded
-// time and memory. The first byte says what the others are: a map, a root, or numbers of which a file is made, whose
-// maps are the fuzzer's and whose checksums are right.
+// time and memory. The first byte says what the others are: a map, a root, or numbers of which a file is made whose
+// checksums are right: one whose maps are the fuzzer's bytes, or a whole one, over which pieces are written that are not
+// committed, and which is damaged then.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "base/crc32c.h"
 #include "interval/check.h"
@@ -15,7 +18,8 @@ namespace {
 using namespace stridio;
 using Data = std::vector<std::byte>;
 
-constexpr Bytes kMostStored = 1 << 16;
+constexpr Offset kMostStored = 1 << 16;  // what is committed lies before,
+constexpr Offset kMostWritten = 2 << 16;  // and what is not, before this
 constexpr int kMostPieces = 2000;
 
 void check(bool holds, const char* promise) {
@@ -48,6 +52,8 @@ void check_map(std::span<const std::byte> bytes) {
   check(again.size() == size, "a map can be made of what was read");
   if (!cursor.done()) return;
   check(without(*map, again).empty() && overlaid(*map, again).size() == size, "it is the same map");
+  const Offset middle = map->bounds().offset + map->bounds().length / 2;
+  check(below(*map, middle).size() + without(*map, below(*map, middle)).size() == size, "a map can be cut");
   (void)map->stored_within(std::vector<Extent>{{0, 1000}, {2000, 5}, {3000, Bytes{1} << 60}});
 }
 
@@ -69,72 +75,197 @@ class Input {
   std::span<const std::byte> bytes_;
 };
 
-// A file of a few processes, with runs as drawn, and maps as the fuzzer makes them: refused, or read as they say.
-void check_file(Input in) {
-  const auto storage = open_memory(make_memory_file());
+const Data& stored_bytes() {
   static const Data stored = [] {
-    Data data(kMostStored);
+    Data data(kMostWritten);
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 2654435761u >> 13);
     return data;
   }();
-  check(storage->write({0, kMostStored}, stored.data()).has_value(), "memory can be written");
+  return stored;
+}
+
+// Pieces at or behind `at`, stored in these runs.
+IntervalMap draw_map(Input& in, std::span<const Extent> runs, Offset& at) {
+  MapBuilder builder;
+  Bytes room = 0;  // a part maps no more than it stores
+  for (const Extent& run : runs) room += run.length;
+  for (Bytes pieces = 1 + in.number() % 20; pieces > 0; --pieces) {
+    const Extent run = runs[static_cast<std::size_t>(in.number()) % runs.size()];
+    const Offset from = in.number() % run.length;
+    const Piece piece{at + in.number() % 2000, std::min<Bytes>(1 + in.number() % 20000, run.length - from), run.offset + from};
+    for (Bytes again = 1 + in.number() % 3; again > 0 && piece.length <= room; --again, room -= piece.length)
+      builder.add({std::max(builder.empty() ? at : builder.end(), piece.logical), piece.length, piece.stored});
+    if (!builder.empty()) at = builder.end();
+  }
+  return builder.finish();
+}
+
+struct File {
+  std::unique_ptr<Storage> storage = open_memory(make_memory_file());
   Root root{.generation = 1, .size = 0, .processes = 2, .parts = {}};
-  Offset next = kFirstStored, end = kMostStored;
   std::vector<IntervalMap> maps;
+  Bytes end = 0;  // of what is stored
+};
+
+// A file of a few processes, with runs as drawn; the maps are the fuzzer's bytes, or such as fit.
+std::optional<File> make_file(Input& in, bool any_maps) {
+  File file;
+  check(file.storage->write({0, kMostWritten}, stored_bytes().data()).has_value(), "memory can be written");
+  Offset next = kFirstStored, end = kMostWritten, logical = 0;
   for (Bytes parts = 1 + in.number() % 3; parts > 0; --parts) {
     PartEntry entry;
-    Part part;
+    Sums sums;
     for (Bytes runs = in.number() % 4; runs >= 0; --runs) {
       const Extent run{next + in.number() % 4096, 1 + in.number() % 20000};
-      if (run.end() > kMostStored) return;
+      if (run.end() > kMostStored) return std::nullopt;
       next = run.end() + 1;
-      entry.runs.push_back(run);
       for (Offset at = run.offset; at < run.end(); at = cell_at(run, at).end()) {
         const Extent cell = cell_at(run, at);
-        part.sums.push_back(crc32c({stored.data() + cell.offset, static_cast<std::size_t>(cell.length)}));
+        const auto bytes = std::span(stored_bytes()).subspan(static_cast<std::size_t>(cell.offset));
+        const Bytes half = cell.length / 2;  // sums of what writes put into a cell are joined
+        if (half > 0) sums.add({cell.offset, half}, crc32c(bytes.first(static_cast<std::size_t>(half))));
+        sums.add({cell.offset + half, cell.length - half},
+                 crc32c(bytes.subspan(static_cast<std::size_t>(half), static_cast<std::size_t>(cell.length - half))));
       }
     }
-    const auto bytes = in.take(in.number());
-    auto map = IntervalMap::decode({bytes.begin(), bytes.end()});
-    if (!map || map->empty()) return;
-    part.map = *map;
-    maps.push_back(*map);
-    entry.bounds = map->bounds();
-    entry.bytes = map->size();
-    root.size = std::max(root.size, entry.bounds.end());
+    entry.runs = sums.runs;
+    Part part{.map = {}, .sums = sums.sums};
+    if (any_maps) {
+      const auto bytes = in.take(in.number());
+      auto map = IntervalMap::decode({bytes.begin(), bytes.end()});
+      if (!map || map->empty()) return std::nullopt;
+      part.map = *map;
+    } else {
+      part.map = draw_map(in, entry.runs, logical);
+      if (part.map.empty()) return std::nullopt;
+    }
+    file.maps.push_back(part.map);
+    entry.bounds = part.map.bounds();
+    entry.bytes = part.map.size();
+    file.root.size = std::max(file.root.size, entry.bounds.end());
     const Data metadata = encode(part);
     entry.metadata = {end, static_cast<Bytes>(metadata.size())};
     entry.sum = crc32c(metadata);
     end = entry.metadata.end();
-    check(storage->write(entry.metadata, metadata.data()).has_value(), "memory can be written");
-    root.parts.push_back(entry);
+    check(file.storage->write(entry.metadata, metadata.data()).has_value(), "memory can be written");
+    file.root.parts.push_back(entry);
   }
-  const Data bytes = encode(root);
+  const Data bytes = encode(file.root);
   const Header header{.generation = 1, .root = {end, static_cast<Bytes>(bytes.size())}, .root_sum = crc32c(bytes)};
-  check(storage->write(header.root, bytes.data()).has_value(), "memory can be written");
-  check(storage->write({0, kHeaderBytes}, encode(header).data()).has_value(), "memory can be written");
+  check(file.storage->write(header.root, bytes.data()).has_value(), "memory can be written");
+  check(file.storage->write({0, kHeaderBytes}, encode(header).data()).has_value(), "memory can be written");
+  file.end = header.root.end();
+  return file;
+}
 
-  const auto generation = Generation::newest(*storage);
+// Refused, or read as the maps say.
+void check_any_maps(Input in) {
+  const auto file = make_file(in, true);
+  if (!file) return;
+  const auto generation = Generation::newest(*file->storage);
   if (!generation) return;
-  const auto found = check_interval_file(*storage);
+  const auto found = check_interval_file(*file->storage);
   check(found.has_value(), "it can be checked");
-  const Intervals from{*generation, root.size, root.size, {}};
-  for (std::size_t i = 0; i < maps.size(); ++i) {
-    const bool fits = maps[i].stored_within(root.parts[i].runs);
-    check((*generation)->part(i, *storage).has_value() == fits, "metadata are read where they fit, and only there");
+  const Intervals from{*generation, file->root.size, file->root.size, {}};
+  for (std::size_t i = 0; i < file->maps.size(); ++i) {
+    const bool fits = file->maps[i].stored_within(file->root.parts[i].runs);
+    check((*generation)->part(i, *file->storage).has_value() == fits, "metadata are read where they fit, and only there");
     check(fits || !found->damage.empty(), "what does not fit is damage");
     int left = 50;
-    for (MapCursor cursor(maps[i]); !cursor.done() && left > 0; cursor.next(), --left) {
+    for (MapCursor cursor(file->maps[i]); !cursor.done() && left > 0; cursor.next(), --left) {
       const Piece piece = cursor.piece();
       const Extent wanted{piece.logical, std::min<Bytes>(piece.length, 1000)};
       Data read(static_cast<std::size_t>(wanted.length));
       const Span span{read.data(), wanted.length};
-      const auto moved = read_intervals(*storage, from, {&wanted, 1}, {&span, 1});
+      const auto moved = read_intervals(*file->storage, from, {&wanted, 1}, {&span, 1});
       if (!found->damage.empty()) continue;
       check(moved && moved->bytes == wanted.length, "a whole file is read");
-      check(std::equal(read.begin(), read.end(), stored.begin() + piece.stored), "what is read is what is stored");
+      check(std::equal(read.begin(), read.end(), stored_bytes().begin() + piece.stored), "what is read is what is stored");
     }
   }
+}
+
+void put(const Piece& piece, Data& logical) {
+  const Extent part = intersect(piece.range(), {0, static_cast<Bytes>(logical.size())});
+  std::copy_n(stored_bytes().begin() + piece.stored + (part.offset - piece.logical), part.length,
+              logical.begin() + part.offset);
+}
+
+Data logical_file(const File& file) {
+  Data bytes(static_cast<std::size_t>(file.root.size));
+  for (const IntervalMap& map : file.maps)
+    for (MapCursor cursor(map); !cursor.done(); cursor.next()) put(cursor.piece(), bytes);
+  return bytes;
+}
+
+Result<Data> read_all(Storage& storage, const Intervals& from) {
+  Data bytes(static_cast<std::size_t>(from.size));
+  const Extent all{0, from.size + 10};
+  Data beyond(10);
+  const std::array<Span, 2> spans{Span{bytes.data(), from.size}, Span{beyond.data(), 10}};
+  ASSIGN_OR_RETURN(const Transferred moved, read_intervals(storage, from, {&all, 1}, spans));
+  check(moved.bytes == from.size && moved.eof, "the file ends where it says");
+  return bytes;
+}
+
+void check_whole(Input in) {
+  const auto file = make_file(in, false);
+  if (!file) return;
+  const auto generation = Generation::newest(*file->storage);
+  check(generation.has_value(), "a whole file is opened");
+  check(check_interval_file(*file->storage)->damage.empty(), "a whole file is whole");
+  const Data committed = logical_file(*file);
+  Intervals from{*generation, file->root.size, file->root.size, {}};
+  const auto whole = read_all(*file->storage, from);
+  check(whole && *whole == committed, "what is read is what is stored");
+  check(file->root.live() <= static_cast<Bytes>(committed.size()), "no byte has two places");
+
+  // Cut, and written over.
+  from.cut = from.size = std::min<Bytes>(from.size, in.number() * 4);
+  Data seen = committed;
+  seen.resize(static_cast<std::size_t>(from.cut));
+  WriteLog log;
+  for (Bytes writes = in.number() % 30; writes > 0; --writes) {
+    const Offset stored = kMostStored + in.number();
+    const Piece piece{in.number(), std::min<Bytes>(1 + in.number() % 5000, kMostWritten - stored), stored};
+    log.add(piece);
+    if (piece.end() > static_cast<Bytes>(seen.size())) seen.resize(static_cast<std::size_t>(piece.end()));
+    put(piece, seen);
+    if (writes % 8 == 3) {
+      const Bytes size = std::min<Bytes>(in.number() * 2, static_cast<Bytes>(seen.size()));
+      log.cut(size);
+      from.cut = std::min(from.cut, size);
+      seen.resize(static_cast<std::size_t>(size));
+    }
+  }
+  from.size = static_cast<Bytes>(seen.size());
+  const auto layers = log.layers();
+  from.layers.assign(layers.begin(), layers.end());
+  auto read = read_all(*file->storage, from);
+  check(read && *read == seen, "what was written later is read");
+  from.layers = {log.merged()};
+  read = read_all(*file->storage, from);
+  check(read && *read == seen, "a log can be made one map");
+  log.clear();
+  check(log.empty(), "a log can be emptied");
+
+  // Another generation takes over what is known of this one; then there is damage.
+  for (Bytes changes = 1 + in.number() % 3; changes > 0; --changes) {
+    const Offset at = (in.number() << (in.number() % 2)) % file->end;
+    std::byte byte{};
+    if (changes == 3) {
+      check(file->storage->resize(at).has_value(), "memory can be cut");
+    } else if (file->storage->read({at, 1}, &byte)->bytes == 1) {
+      byte ^= static_cast<std::byte>(in.number());
+      check(file->storage->write({at, 1}, &byte).has_value(), "memory can be written");
+    }
+  }
+  const auto damaged = Generation::newest(*file->storage);
+  if (!damaged) return;
+  if (in.number() % 2 == 0)
+    for (std::size_t i = 0; i < file->maps.size(); ++i) (*damaged)->keep_from(**generation, i);
+  const auto after = read_all(*file->storage, {*damaged, file->root.size, file->root.size, {}});
+  check(!after || *after == committed, "damage is told, or harmless");
 }
 
 }  // namespace
@@ -142,7 +273,7 @@ void check_file(Input in) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0:
       check_map(bytes);
       break;
@@ -154,9 +285,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       (void)decode_header(bytes);
       break;
     }
-    case 2:
-      check_file(Input(bytes));
-      break;
+    case 2: check_any_maps(Input(bytes)); break;
+    case 3: check_whole(Input(bytes)); break;
   }
   return 0;
 }

@@ -46,7 +46,8 @@ void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& 
   run->add_option("--libmpi", libmpi, "That MPI's library (libmpi.so.12, libmpi.so.40, ...)");
   run->footer(
       "Example:\n"
-      "  stridio run --report io.json -- mpiexec -n 4 ./app input.nml\n\n"
+      "  stridio run --report io.json -- mpiexec -n 4 ./app input.nml\n"
+      "  STRIDIO_HINTS=stridio_layout=interval stridio run -- mpiexec -n 4 ./app    hints for a program that gives none\n\n"
       "The exit status is the command's; 125 where stridio itself fails, 126 and 127 where the\n"
       "command cannot be run or found.\n");
 }
