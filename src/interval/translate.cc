@@ -10,6 +10,7 @@ namespace stridio {
 namespace {
 
 constexpr Bytes kWindow = Bytes{4} << 20;
+constexpr std::size_t kTurns = 8;  // windows that a rank moves by itself before all agree to go on
 
 // A set of bytes stores each where it is, so that neighbours are one piece.
 void add_bytes(WriteLog& bytes, const IntervalMap& map) {
@@ -109,23 +110,24 @@ Status read_window(Storage& source, MapCursor& bytes, Extent window, std::byte* 
   return check_whole(got, wanted);
 }
 
-// Rank by rank a window, round after round; read(window) by the rank whose it is, then written(windows) by all. A
-// failure anywhere ends it on all ranks.
+// Rank by rank a window, `turns` times a round; read(window) by the rank whose it is, then written(windows) by all. A
+// failure anywhere ends it on all ranks with the round.
 template <typename Read, typename Write>
-Status by_windows(Group& group, const IntervalMap& content, std::size_t readers, const Progress& progress, Read read,
-                  Write write) {
+Status by_windows(Group& group, const IntervalMap& content, std::size_t readers, std::size_t turns,
+                  const Progress& progress, Read read, Write write) {
   const auto rank = static_cast<std::size_t>(group.rank());
   Windows windows(content);
   Status mine;
   for (;;) {
     std::vector<Extent> round;
-    while (round.size() < readers) {
+    while (round.size() < readers * turns) {
       const auto next = windows.next();
       if (!next) break;
       round.push_back(*next);
     }
     if (round.empty()) return agree(group, mine);
-    if (mine && rank < round.size()) mine = guarded([&] { return read(round[rank]); });
+    if (rank < readers)
+      for (std::size_t i = rank; i < round.size() && mine; i += readers) mine = guarded([&] { return read(round[i]); });
     RETURN_IF_ERROR(agree(group, mine));
     RETURN_IF_ERROR(write(round, mine));
     if (rank == 0 && progress) progress(windows.share());
@@ -143,16 +145,14 @@ IntervalMap all_bytes(Bytes size) {
 }
 
 IntervalMap bytes_of(const TiledView& view, Bytes end) {
-  WriteLog bytes;
-  if (view.tile.empty()) return {};
-  if (view.tile.contiguous() && view.tile.size() == view.extent)  // the default view's tile is a byte
-    return without(all_bytes(end), all_bytes(view.displacement + view.tile.lower()));
-  for (Offset tile = view.displacement; tile + view.tile.lower() < end; tile += view.extent) {
-    RunReader runs{Cursor(view.tile)};
-    while (const auto run = runs.next())
-      if (const Extent part = intersect({tile + run->offset, run->length}, {0, end}); !part.empty())
-        bytes.add({part.offset, part.length, part.offset});
-  }
+  const Bytes reach = end - view.displacement - view.tile.lower();
+  if (view.tile.empty() || reach <= 0) return {};
+  const std::int64_t tiles = (reach + view.extent - 1) / view.extent;
+  RunReader runs{Cursor(Pattern::strided(tiles, view.extent, view.tile).shifted(view.displacement))};
+  WriteLog bytes;  // tiles may interleave
+  while (const auto run = runs.next())
+    if (const Extent part = intersect(*run, {0, end}); !part.empty())
+      bytes.add({part.offset, part.length, part.offset});
   return bytes.merged();
 }
 
@@ -243,7 +243,7 @@ Status move_to_owners(Group& group, Storage& source, const IntervalMap& content,
     });
     return {};
   };
-  return by_windows(group, content, reading, progress, read, write);
+  return by_windows(group, content, reading, 1, progress, read, write);
 }
 
 Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Earlier* earlier,
@@ -268,7 +268,7 @@ Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, S
     RETURN_IF_ERROR(target.write(window, buffer.data()));
     return {};
   };
-  return by_windows(group, content, static_cast<std::size_t>(group.size()), progress, move,
+  return by_windows(group, content, static_cast<std::size_t>(group.size()), kTurns, progress, move,
                     [](const auto&, const Status&) { return Status(); });
 }
 
