@@ -110,27 +110,40 @@ Status read_window(Storage& source, MapCursor& bytes, Extent window, std::byte* 
   return check_whole(got, wanted);
 }
 
-// Rank by rank a window, `turns` times a round; read(window) by the rank whose it is, then written(windows) by all. A
+// The ranks that read: evenly among all, since neighbours are of one process.
+struct Readers {
+  std::size_t count, ranks;
+
+  std::size_t rank(std::size_t reader) const { return reader * ranks / count; }
+  std::optional<std::size_t> reader(std::size_t rank) const {
+    for (std::size_t i = 0; i < count; ++i)
+      if (this->rank(i) == rank) return i;
+    return std::nullopt;
+  }
+};
+
+// Reader by reader a window, `turns` times a round; read(window) by the rank whose it is, then write(windows) by all. A
 // failure anywhere ends it on all ranks with the round.
 template <typename Read, typename Write>
-Status by_windows(Group& group, const IntervalMap& content, std::size_t readers, std::size_t turns,
+Status by_windows(Group& group, const IntervalMap& content, const Readers& readers, std::size_t turns,
                   const Progress& progress, Read read, Write write) {
-  const auto rank = static_cast<std::size_t>(group.rank());
+  const auto reader = readers.reader(static_cast<std::size_t>(group.rank()));
   Windows windows(content);
   Status mine;
   for (;;) {
     std::vector<Extent> round;
-    while (round.size() < readers * turns) {
+    while (round.size() < readers.count * turns) {
       const auto next = windows.next();
       if (!next) break;
       round.push_back(*next);
     }
     if (round.empty()) return agree(group, mine);
-    if (rank < readers)
-      for (std::size_t i = rank; i < round.size() && mine; i += readers) mine = guarded([&] { return read(round[i]); });
+    if (reader)
+      for (std::size_t i = *reader; i < round.size() && mine; i += readers.count)
+        mine = guarded([&] { return read(round[i]); });
     RETURN_IF_ERROR(agree(group, mine));
     RETURN_IF_ERROR(write(round, mine));
-    if (rank == 0 && progress) progress(windows.share());
+    if (group.rank() == 0 && progress) progress(windows.share());
   }
 }
 
@@ -210,12 +223,12 @@ Owners assign(std::span<const IntervalMap> views, const IntervalMap& content) {
 Status move_to_owners(Group& group, Storage& source, const IntervalMap& content, const Owners& owners, Storage& target,
                       int readers, const Progress& progress) {
   const auto ranks = static_cast<std::size_t>(group.size()), rank = static_cast<std::size_t>(group.rank());
-  const std::size_t reading = std::min(ranks, static_cast<std::size_t>(std::max(readers, 1)));
+  const Readers reading{std::clamp<std::size_t>(static_cast<std::size_t>(readers), 1, ranks), ranks};
   MapCursor wanted(content), own(owners.bytes[rank]);
   std::vector<MapCursor> of_owners;
   std::vector<std::byte> buffer;
   std::vector<Buffer> sends(ranks);
-  if (rank < reading) {
+  if (reading.reader(rank)) {
     for (const IntervalMap& each : owners.bytes) of_owners.emplace_back(each);
     buffer.resize(static_cast<std::size_t>(kWindow));
   }
@@ -236,7 +249,8 @@ Status move_to_owners(Group& group, Storage& source, const IntervalMap& content,
       std::vector<Span> spans;
       for (std::size_t i = 0; i < windows.size(); ++i) {
         each_in(own, windows[i], [&](Extent part) { extents.push_back(part); });
-        spans.push_back({received[i].data(), static_cast<Bytes>(received[i].size())});
+        Buffer& share = received[reading.rank(i)];
+        spans.push_back({share.data(), static_cast<Bytes>(share.size())});
       }
       RETURN_IF_ERROR(target.writev(extents, spans));
       return {};
@@ -268,7 +282,8 @@ Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, S
     RETURN_IF_ERROR(target.write(window, buffer.data()));
     return {};
   };
-  return by_windows(group, content, static_cast<std::size_t>(group.size()), kTurns, progress, move,
+  const auto ranks = static_cast<std::size_t>(group.size());
+  return by_windows(group, content, {ranks, ranks}, kTurns, progress, move,
                     [](const auto&, const Status&) { return Status(); });
 }
 

@@ -122,7 +122,7 @@ TEST(Translate, EveryProcessHasItsViewAndTheBytesAreTheSame) {
       EXPECT_TRUE(write_list(*file, extents, data));
       EXPECT_TRUE(file->resize(kSize - 7));
       EXPECT_TRUE(file->commit());
-      oracle.bytes = *read_all(*file);
+      if (group.rank() == 0) oracle.bytes = *read_all(*file);
     });
     const int ranks = static_cast<int>(draw(random, 1, 5)), readers = static_cast<int>(draw(random, 1, 5));
     std::vector<IntervalMap> views;
