@@ -129,9 +129,10 @@ void add_translate(CLI::App& app, TranslateOptions& options) {
   add_moving(translate, options);
   translate->footer(
       "Of bytes that several views have, the last process gets them; process 0 gets those that none has, and it is said\n"
-      "how many these are. DST appears when it is complete; with --follow it has a generation for each one of SRC. Memory:\n"
-      "16 MiB a thread or process and 1 MiB a view, besides the maps of the files. Under mpiexec, start as many processes\n"
-      "as there are views. The exit status is 0, 1 where --timeout ended it, 125 where it failed.\n\n"
+      "how many these are. DST appears when it is complete; with --follow it has a generation for each one of SRC that\n"
+      "it was fast enough to see. Memory: some 25 MiB a thread or process, besides the maps of the files. Under mpiexec,\n"
+      "start as many processes as there are views, or on one node fewer. The exit status is 0, 1 where --timeout ended it,\n"
+      "125 where it failed.\n\n"
       "Examples:\n"
       "  stridio translate checkpoint analysis --view views.json\n"
       "  stridio translate --follow --timeout 60 checkpoint analysis --like old-analysis\n"

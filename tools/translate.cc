@@ -79,9 +79,10 @@ class Translation {
 
  private:
   bool flat() const { return options_.like.empty() && options_.views.empty(); }
+  // Of all processes.
   int threads() const {
-    return options_.threads > 0 ? options_.threads
-                                : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int cores = world_.launched() ? 1 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    return (options_.threads > 0 ? options_.threads : cores) * world_.processes().size();
   }
 
   Status check_names() const;
@@ -120,7 +121,7 @@ Status Translation::check_names() const {
 
 // How many processes the target has.
 Result<int> Translation::read_owners() {
-  if (flat()) return world_.launched() ? world_.processes().size() : threads();
+  if (flat()) return threads();
   if (!options_.like.empty()) {
     ASSIGN_OR_RETURN(const Opened like, open_source(world_.processes(), options_.like));
     if (!like.interval) return not_an_interval_file(options_.like);
@@ -213,8 +214,7 @@ Status Translation::to_intervals(Group& group, const std::string& partial, std::
     fmt::print(stderr, "stridio {}: note: no view has {} bytes; process 0 gets them\n", options_.command,
                owners_.unclaimed);
   RETURN_IF_ERROR(target->resize(size_));
-  RETURN_IF_ERROR(move_to_owners(group, source_.storage(), content_, owners_, *target,
-                                 world_.launched() ? group.size() : threads(),
+  RETURN_IF_ERROR(move_to_owners(group, source_.storage(), content_, owners_, *target, threads(),
                                  [&](double share) { bar_.show(share); }));
   return target->commit();
 }
@@ -261,20 +261,19 @@ Status Translation::run() {
 }  // namespace
 
 int translate(const TranslateOptions& options, const Environment& environment) {
-  bool speaks = true;
-  std::optional<std::string> gave_up;
+  const auto complain = [&](const std::string& text) { fmt::print(stderr, "stridio {}: {}\n", options.command, text); };
+  int status = kOwnError;
   const Status done = in_world(environment, [&](World& world) -> Status {
-    speaks = world.processes().rank() == 0;
     Translation translation(options, world);
-    RETURN_IF_ERROR(agree(world.processes(), translation.run()));
-    gave_up = translation.gave_up();
-    return {};
+    const Status mine = agree(world.processes(), translation.run());
+    if (mine) status = translation.gave_up() ? kNotInTime : 0;
+    if (world.processes().rank() == 0 && !mine) complain(mine.error().text());
+    if (world.processes().rank() == 0 && status == kNotInTime)
+      complain(fmt::format("{}: no new generation in time: {}", options.source, *translation.gave_up()));
+    return world.processes().barrier();  // a launcher ends all when the first has failed: when it is told
   });
-  if (done && !gave_up) return 0;
-  if (speaks)
-    fmt::print(stderr, "stridio {}: {}\n", options.command,
-               done ? fmt::format("{}: no new generation in time: {}", options.source, *gave_up) : done.error().text());
-  return done ? kNotInTime : kOwnError;
+  if (!done) complain(done.error().text());
+  return done ? status : kOwnError;
 }
 
 int wait_for(const std::string& path, std::uint64_t newer_than, std::optional<double> timeout) {

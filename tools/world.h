@@ -16,8 +16,8 @@ class World {
   // This one alone, or all that were launched.
   Group& processes() const { return processes_; }
   bool launched() const { return processes_.size() > 1; }
-  // Calls `body` for so many ranks: threads of this process, of which rank 0 leads, or the processes, which all do, and of
-  // which there must be so many. A leader does what is done once in each process.
+  // Calls `body` for so many ranks: threads of this process, or of all, on whose nodes' number it depends whether there can
+  // be more ranks than processes; never fewer. The first rank of each process leads: does what is done once there.
   Status on_ranks(int ranks, const std::function<Status(Group&, bool leads)>& body) const;
 
  private:

@@ -10,6 +10,7 @@ namespace stridio {
 namespace {
 
 constexpr Bytes kWindow = Bytes{4} << 20;
+constexpr std::size_t kTurns = 8;  // windows that a rank moves by itself before all agree to go on
 
 // A set of bytes stores each where it is, so that neighbours are one piece.
 void add_bytes(WriteLog& bytes, const IntervalMap& map) {
@@ -109,26 +110,40 @@ Status read_window(Storage& source, MapCursor& bytes, Extent window, std::byte* 
   return check_whole(got, wanted);
 }
 
-// Rank by rank a window, round after round; read(window) by the rank whose it is, then written(windows) by all. A
-// failure anywhere ends it on all ranks.
+// The ranks that read: evenly among all, since neighbours are of one process.
+struct Readers {
+  std::size_t count, ranks;
+
+  std::size_t rank(std::size_t reader) const { return reader * ranks / count; }
+  std::optional<std::size_t> reader(std::size_t rank) const {
+    for (std::size_t i = 0; i < count; ++i)
+      if (this->rank(i) == rank) return i;
+    return std::nullopt;
+  }
+};
+
+// Reader by reader a window, `turns` times a round; read(window) by the rank whose it is, then write(windows) by all. A
+// failure anywhere ends it on all ranks with the round.
 template <typename Read, typename Write>
-Status by_windows(Group& group, const IntervalMap& content, std::size_t readers, const Progress& progress, Read read,
-                  Write write) {
-  const auto rank = static_cast<std::size_t>(group.rank());
+Status by_windows(Group& group, const IntervalMap& content, const Readers& readers, std::size_t turns,
+                  const Progress& progress, Read read, Write write) {
+  const auto reader = readers.reader(static_cast<std::size_t>(group.rank()));
   Windows windows(content);
   Status mine;
   for (;;) {
     std::vector<Extent> round;
-    while (round.size() < readers) {
+    while (round.size() < readers.count * turns) {
       const auto next = windows.next();
       if (!next) break;
       round.push_back(*next);
     }
     if (round.empty()) return agree(group, mine);
-    if (mine && rank < round.size()) mine = guarded([&] { return read(round[rank]); });
+    if (reader)
+      for (std::size_t i = *reader; i < round.size() && mine; i += readers.count)
+        mine = guarded([&] { return read(round[i]); });
     RETURN_IF_ERROR(agree(group, mine));
     RETURN_IF_ERROR(write(round, mine));
-    if (rank == 0 && progress) progress(windows.share());
+    if (group.rank() == 0 && progress) progress(windows.share());
   }
 }
 
@@ -143,16 +158,14 @@ IntervalMap all_bytes(Bytes size) {
 }
 
 IntervalMap bytes_of(const TiledView& view, Bytes end) {
-  WriteLog bytes;
-  if (view.tile.empty()) return {};
-  if (view.tile.contiguous() && view.tile.size() == view.extent)  // the default view's tile is a byte
-    return without(all_bytes(end), all_bytes(view.displacement + view.tile.lower()));
-  for (Offset tile = view.displacement; tile + view.tile.lower() < end; tile += view.extent) {
-    RunReader runs{Cursor(view.tile)};
-    while (const auto run = runs.next())
-      if (const Extent part = intersect({tile + run->offset, run->length}, {0, end}); !part.empty())
-        bytes.add({part.offset, part.length, part.offset});
-  }
+  const Bytes reach = end - view.displacement - view.tile.lower();
+  if (view.tile.empty() || reach <= 0) return {};
+  const std::int64_t tiles = (reach + view.extent - 1) / view.extent;
+  RunReader runs{Cursor(Pattern::strided(tiles, view.extent, view.tile).shifted(view.displacement))};
+  WriteLog bytes;  // tiles may interleave
+  while (const auto run = runs.next())
+    if (const Extent part = intersect(*run, {0, end}); !part.empty())
+      bytes.add({part.offset, part.length, part.offset});
   return bytes.merged();
 }
 
@@ -210,12 +223,12 @@ Owners assign(std::span<const IntervalMap> views, const IntervalMap& content) {
 Status move_to_owners(Group& group, Storage& source, const IntervalMap& content, const Owners& owners, Storage& target,
                       int readers, const Progress& progress) {
   const auto ranks = static_cast<std::size_t>(group.size()), rank = static_cast<std::size_t>(group.rank());
-  const std::size_t reading = std::min(ranks, static_cast<std::size_t>(std::max(readers, 1)));
+  const Readers reading{std::clamp<std::size_t>(static_cast<std::size_t>(readers), 1, ranks), ranks};
   MapCursor wanted(content), own(owners.bytes[rank]);
   std::vector<MapCursor> of_owners;
   std::vector<std::byte> buffer;
   std::vector<Buffer> sends(ranks);
-  if (rank < reading) {
+  if (reading.reader(rank)) {
     for (const IntervalMap& each : owners.bytes) of_owners.emplace_back(each);
     buffer.resize(static_cast<std::size_t>(kWindow));
   }
@@ -236,14 +249,15 @@ Status move_to_owners(Group& group, Storage& source, const IntervalMap& content,
       std::vector<Span> spans;
       for (std::size_t i = 0; i < windows.size(); ++i) {
         each_in(own, windows[i], [&](Extent part) { extents.push_back(part); });
-        spans.push_back({received[i].data(), static_cast<Bytes>(received[i].size())});
+        Buffer& share = received[reading.rank(i)];
+        spans.push_back({share.data(), static_cast<Bytes>(share.size())});
       }
       RETURN_IF_ERROR(target.writev(extents, spans));
       return {};
     });
     return {};
   };
-  return by_windows(group, content, reading, progress, read, write);
+  return by_windows(group, content, reading, 1, progress, read, write);
 }
 
 Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Earlier* earlier,
@@ -268,7 +282,8 @@ Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, S
     RETURN_IF_ERROR(target.write(window, buffer.data()));
     return {};
   };
-  return by_windows(group, content, static_cast<std::size_t>(group.size()), progress, move,
+  const auto ranks = static_cast<std::size_t>(group.size());
+  return by_windows(group, content, {ranks, ranks}, kTurns, progress, move,
                     [](const auto&, const Status&) { return Status(); });
 }
 

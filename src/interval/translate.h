@@ -34,7 +34,7 @@ using Progress = std::function<void(double share)>;
 
 // Collective: what `source` has at `content`, below its size, is written to `target`: by each rank of the group what
 // `owners` says, whose processes are its ranks. A reading rank takes a window of some megabytes at a time, and sends each
-// owner its share; `readers` of them do so at once, and that bounds the memory: 16 MiB a reader, and 1 MiB a rank.
+// owner its share; `readers` of them do so at once, and that bounds the memory: some 25 MiB for each, besides the maps.
 Status move_to_owners(Group& group, Storage& source, const IntervalMap& content, const Owners& owners, Storage& target,
                       int readers, const Progress& progress);
 // What of a flat file is as in an earlier one.

@@ -15,6 +15,11 @@ namespace stridio {
 namespace {
 
 constexpr Bytes kSize = Bytes{9} << 20;  // three windows
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint64_t kRounds = 1;  // it takes its time
+#else
+constexpr std::uint64_t kRounds = 5;
+#endif
 
 using Memory = std::shared_ptr<MemoryFile>;
 
@@ -82,7 +87,7 @@ TEST(Views, AreRepeatedToTheEnd) {
 
 TEST(Assign, TheLastViewCountsAndNothingIsLost) {
   const std::uint64_t seed = seed_of_this_run();
-  for (std::uint64_t round = 0; round < 20; ++round) {
+  for (std::uint64_t round = 0; round < 2 * kRounds; ++round) {
     Random random(seed + round);
     std::vector<IntervalMap> views;
     for (int i = 0; i < 4; ++i) views.push_back(bytes_at(random_extents(random, 30, 300000)));
@@ -105,7 +110,7 @@ TEST(Assign, TheLastViewCountsAndNothingIsLost) {
 
 TEST(Translate, EveryProcessHasItsViewAndTheBytesAreTheSame) {
   const std::uint64_t seed = seed_of_this_run();
-  for (std::uint64_t round = 0; round < 6; ++round) {
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
     Random random(seed + round);
     Oracle oracle;
     const Memory source = interval_memory(), target = interval_memory(), flat = make_memory_file();
@@ -122,7 +127,7 @@ TEST(Translate, EveryProcessHasItsViewAndTheBytesAreTheSame) {
       EXPECT_TRUE(write_list(*file, extents, data));
       EXPECT_TRUE(file->resize(kSize - 7));
       EXPECT_TRUE(file->commit());
-      oracle.bytes = *read_all(*file);
+      if (group.rank() == 0) oracle.bytes = *read_all(*file);
     });
     const int ranks = static_cast<int>(draw(random, 1, 5)), readers = static_cast<int>(draw(random, 1, 5));
     std::vector<IntervalMap> views;
@@ -159,7 +164,7 @@ TEST(Translate, EveryProcessHasItsViewAndTheBytesAreTheSame) {
 
 TEST(Follow, OnlyWhatChangedIsMovedAndEveryGenerationIsWhole) {
   const std::uint64_t seed = seed_of_this_run();
-  for (std::uint64_t round = 0; round < 6; ++round) {
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
     Random random(seed + round);
     const Memory source = interval_memory(), target = interval_memory();
     run_threads(1, {}, [&](Group& group) {

@@ -154,26 +154,42 @@ class Translations(CommandTest):
 
     @unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
     def test_processes_of_an_mpi(self):
-        flat, views = self.flat(9 << 20), self.random_views(3)
-        owners = self.owners(views, 9 << 20)
+        flat, views = self.flat(9 << 20), self.random_views(5)
+        owners, views = self.owners(views, 9 << 20), self.views(views)
+        for family in WHEELS:
+            for processes in (5, 2):  # a rank each; some threads each
+                with self.subTest(family=family, processes=processes, views=views.read_text(), seed=self.seed):
+                    mpiexec = ["run", "--", VENV / family / "bin/mpiexec", "-n", processes, COMMAND]
+                    target, back = self.folder / "target", self.folder / "back"
+                    self.succeed(*mpiexec, "translate", flat, target, "--view", views)
+                    if family == WHEELS[processes == 2]:  # the reader takes seconds for so much
+                        self.expect(target, flat.read_bytes(), owners)
+                    self.succeed(*mpiexec, "flatten", target, back)
+                    self.assertEqual(back.read_bytes(), flat.read_bytes())
+                    data = bytearray(target.read_bytes())
+                    data[len(data) // 2] ^= 1
+                    damaged = self.folder / "damaged"
+                    damaged.write_bytes(data)
+                    for command in (["flatten"], ["translate", "--view", views]):
+                        done = self.run_stridio(*mpiexec, *command, damaged, back)
+                        self.assertNotEqual(done.returncode, 0)
+                        self.assertEqual(done.stderr.count("wrong checksum"), 1)
+                        self.assertEqual(back.read_bytes(), flat.read_bytes())
+                    self.assertEqual([p.name for p in self.folder.iterdir() if PARTIAL in p.name], [])
+
+    @unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
+    def test_processes_that_cannot_work_together(self):
+        flat, views, target = self.flat(1000), self.views(self.random_views(2)), self.folder / "target"
         for family in WHEELS:
             launcher = VENV / family / "bin/mpiexec"
-            with self.subTest(family=family, views=views, seed=self.seed):
-                target, back = self.folder / f"{family}.target", self.folder / f"{family}.back"
-                self.succeed("run", "--", launcher, "-n", 3, COMMAND, "translate", flat, target, "--view",
-                             self.views(views))
-                reader = self.folder / "small"
-                if family == WHEELS[0]:  # the reader takes seconds for so much
-                    self.expect(target, flat.read_bytes(), owners)
-                self.succeed("run", "--", launcher, "-n", 2, COMMAND, "flatten", target, back)
-                self.assertEqual(back.read_bytes(), flat.read_bytes())
-                self.fail_with("start 3", "run", "--", launcher, "-n", 2, COMMAND, "translate", flat, reader, "--view",
-                               self.views(views))
-                done = subprocess.run([launcher, "-n", "2", COMMAND, "flatten", target, reader], timeout=60,
-                                      capture_output=True, text=True, env=environment())
+            with self.subTest(family=family):
+                self.fail_with("start at most 2", "run", "--", launcher, "-n", 3, COMMAND, "translate", flat, target,
+                               "--view", views)
+                done = subprocess.run([launcher, "-n", "2", COMMAND, "translate", flat, target, "--view", views],
+                                      timeout=60, capture_output=True, text=True, env=environment())
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("stridio run -- mpiexec -n 2", done.stderr)
-                self.assertFalse(reader.exists())
+                self.assertFalse(target.exists())
 
     def test_failures_leave_the_target(self):
         flat, views = self.flat(300000), self.views([{"regions": [[0, 1]], "extent": 1}])
@@ -291,7 +307,7 @@ class Following(CommandTest):
             self.finish(each)
         for name in targets:
             self.assertEqual(self.look(self.folder / name), frames)
-            self.assertGreaterEqual(len(seen[name] - {None, 0}), 3, seen)
+            self.assertGreaterEqual(len(seen[name] - {None, 0}), 2, seen)
         with IntervalFile(open(self.folder / "interval", "rb")) as file:
             self.assertEqual(file.read(), frame_bytes(frames, self.RANKS))
         self.assertEqual([p.name for p in self.folder.iterdir() if PARTIAL in p.name], [])
@@ -318,6 +334,21 @@ class Following(CommandTest):
         writer.communicate(timeout=30)
         self.assertGreaterEqual(self.look(self.folder / "interval"), last % 256)
 
+    def test_a_killed_follower_leaves_whole_targets(self):
+        writer = self.start_writer(WHEELS[0], 200, 0.02)
+        followers = [self.start("flatten", "--follow", self.source, self.folder / "flat"),
+                     self.start("translate", "--follow", self.source, self.folder / "interval", "--view", self.views)]
+        while not (self.look(self.folder / "flat") and self.look(self.folder / "interval")):
+            time.sleep(0.05)
+        for each in followers:
+            time.sleep(random.uniform(0, 0.2))
+            each.kill()
+            each.communicate(timeout=30)
+        self.assertTrue(self.look(self.folder / "flat"))
+        self.assertTrue(self.look(self.folder / "interval"))
+        self.assertEqual(self.run_stridio("check", self.folder / "interval").returncode, 0)
+        self.end(writer)
+
     def test_following_ends_in_time(self):
         follower = self.start("flatten", "--follow", "--timeout", 0.5, self.source, self.folder / "flat")
         _, errors = self.finish(follower, status=1)
@@ -328,14 +359,14 @@ class Following(CommandTest):
         follower = self.start("flatten", "--follow", "--timeout", 1, self.source, self.folder / "flat")
         _, errors = self.finish(follower, status=1)
         self.assertIn("its newest is 2, and a program has it open for writing", errors)
-        self.assertLess(time.monotonic() - began, 10)
+        self.assertLess(time.monotonic() - began, 15)
         self.assertEqual(self.look(self.folder / "flat"), 1)
 
     def test_waiting(self):
         waiting = self.start("wait", self.source, "--timeout", 60)
         third = self.start("wait", self.source, "--generation", 4, "--timeout", 60)
         self.finish(self.start_writer(WHEELS[0], 3, 0.3))
-        self.assertEqual(self.finish(waiting)[0], "2\n")
+        self.assertIn(self.finish(waiting)[0], ("2\n", "3\n", "4\n"))  # the newest when it looked
         self.assertEqual(self.finish(third)[0], "4\n")
         self.assertEqual(self.finish(self.start("wait", self.source, "--newer-than", 2))[0], "4\n")
         began = time.monotonic()
@@ -346,7 +377,7 @@ class Following(CommandTest):
             process.returncode = os.waitstatus_to_exitcode(status)
         self.assertEqual(process.returncode, 1)
         self.assertIn("no generation newer than 4 in time: its newest is 4, and nobody has it open for writing", errors)
-        self.assertLess(time.monotonic() - began, 10)
+        self.assertLess(time.monotonic() - began, 15)
         self.assertLess(usage.ru_utime + usage.ru_stime, 0.3)
         flat = self.file("other")
         flat.write_text("flat")
