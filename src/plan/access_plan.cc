@@ -21,10 +21,17 @@ constexpr double kUnwanted = 1.3;  // bytes that nobody wants take caches and ba
 constexpr double kSievedLatencies = 20;
 constexpr double kStagedLatencies = 4;  // the first half of a window is copied before anything moves
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
+constexpr Bytes kCacheLine = 64;
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
   return bytes * profile.copy_byte_seconds + ranges * profile.copy_range_seconds;
+}
+
+// Of the user's memory, whole; in windows of a staging buffer, or in place.
+double scattering(const RequestShape& shape, const Profile& profile, bool staged) {
+  if (!shape.scattered) return 0;
+  return static_cast<double>(shape.memory_ranges) * profile.scattered_range_seconds * (staged ? 2 : 1);
 }
 
 // `requests` in `batches` one after the other. Where several are under way, bytes of some pass while others wait.
@@ -76,7 +83,8 @@ Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profil
   if (rules.lock_writes && shape.direction == Direction::kWrite)
     list.storage_seconds += (locks_apart(shape, profile, rules) ? ranges : 1) * profile.lock_seconds;
   list.seconds = list.storage_seconds;
-  if (stages(shape, profile)) list.seconds += copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges));
+  if (stages(shape, profile))
+    list.seconds += copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges)) + scattering(shape, profile, true);
   return list;
 }
 
@@ -104,7 +112,7 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   }
   const double copied = stages(shape, profile) ? size : in_them;
   const double pieces = std::max(holes.count + with_holes, static_cast<double>(shape.memory_ranges) * copied / size);
-  sieve.seconds = sieve.storage_seconds + copying(profile, copied, pieces);
+  sieve.seconds = sieve.storage_seconds + copying(profile, copied, pieces) + scattering(shape, profile, true);
   sieve.why = fmt::format("{} over {:.0f} bytes, for {} of them; holes up to {} bytes taken along",
                           counted(std::llround(requests), "request"), size + holes.bytes, shape.size,
                           sieve.largest_gap);
@@ -127,7 +135,8 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
   Candidate mapped{.method = Method::kMapped};
   mapped.moved_bytes = pages * Profile::kPage;
   mapped.seconds = windows * profile.map_seconds + pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +
-                   copying(profile, size, static_cast<double>(std::max(shape.file_ranges, shape.memory_ranges)));
+                   copying(profile, size, static_cast<double>(std::max(shape.file_ranges, shape.memory_ranges))) +
+                   scattering(shape, profile, false);
   if (writes && rules.lock_writes) mapped.seconds += windows * profile.lock_seconds;
   mapped.why = fmt::format("{} in {} in place in {}", counted(shape.size, "byte"), counted(std::llround(pages), "page"),
                            counted(std::llround(windows), "mapping"));
@@ -183,12 +192,15 @@ Deep deep_of(const StorageCosts& costs) {
   return {.depth = costs.depth, .extend_first = costs.depth > 1 && costs.extends_alone};
 }
 
+bool scattered(const Pattern& memory) { return !memory.ascending() && memory.size() < memory.runs() * kCacheLine; }
+
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory) {
   return {.direction = direction,
           .size = file.size(),
           .bounds = file.bounds(),
           .file_ranges = file.contiguous() ? 1 : file.runs(),
           .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
+          .scattered = scattered(memory),
           .ascending = file.ascending(),
           .gaps = file.ascending() && !file.contiguous() ? gaps_of(file) : Gaps{}};
 }

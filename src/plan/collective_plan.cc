@@ -175,7 +175,8 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   const double rounds = rounds_of(totals, rules.window, aggregators);
   const double copies = topology.nodes == 1 ? 1 : 3;
   const double copying = copies * (bytes * profile.copy_byte_seconds +
-                                   static_cast<double>(totals.pieces) * profile.copy_range_seconds);
+                                   static_cast<double>(totals.pieces) * profile.copy_range_seconds) +
+                         static_cast<double>(totals.scattered_ranges) * 2 * profile.scattered_range_seconds;
   const double uniting = static_cast<double>(totals.structure) * profile.structure_byte_seconds;
   const bool locks = direction == Direction::kWrite && rules.lock_writes;
   return (3 + rounds) * profile.agreement_seconds + (copying + uniting) / totals.workers +
@@ -254,6 +255,7 @@ RankShape united(std::span<const RankShape> ranks) {
     all.size += each.size;
     all.file_ranges += each.file_ranges;
     all.memory_ranges += each.memory_ranges;
+    all.scattered_ranges += each.scattered_ranges;
     all.structure += each.structure;
     all.independent_seconds += each.independent_seconds;
     all.working_seconds += each.working_seconds;
@@ -274,6 +276,7 @@ RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPla
                   .upper = file.upper(),
                   .file_ranges = file.contiguous() ? 1 : file.runs(),
                   .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
+                  .scattered_ranges = scattered(memory) ? memory.runs() : 0,
                   .structure = file.footprint(),
                   .independent_seconds = own.seconds,
                   .working_seconds = own.seconds - own.storage_seconds,

@@ -21,6 +21,7 @@ struct RankShape {
   Offset upper = 0;
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
+  std::int64_t scattered_ranges = 0;  // of them
   Bytes structure = 0;             // of its file pattern in memory: what an aggregator has to know
   double independent_seconds = 0;  // its own plan's cost,
   double working_seconds = 0;      // without the storage's part,
