@@ -1,6 +1,7 @@
 #include "translate.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -258,9 +259,18 @@ Status Translation::run() {
   return world_.on_ranks(ranks, [&](Group& group, bool leads) { return on_rank(group, leads); });
 }
 
+// Every rank has the target open.
+void allow_open_files() {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 int translate(const TranslateOptions& options, const Environment& environment) {
+  allow_open_files();
   const auto complain = [&](const std::string& text) { fmt::print(stderr, "stridio {}: {}\n", options.command, text); };
   int status = kOwnError;
   const Status done = in_world(environment, [&](World& world) -> Status {

@@ -10,6 +10,7 @@
 #include "interval/check.h"
 #include "interval/testing.h"
 #include "storage/memory.h"
+#include "storage/wrap/fault.h"
 
 namespace stridio {
 namespace {
@@ -234,6 +235,37 @@ TEST(Follow, WhatIsStoredAtTheSamePlaceIsEqual) {
     EXPECT_TRUE(equal(*changed_between(*before, *now), bytes_at({some})));
     EXPECT_TRUE(changed_between(*now, *now)->empty());
   });
+}
+
+// A rank that cannot write fails all, at whichever of its writes.
+TEST(Translate, AFullDiskIsEverybodys) {
+  const Memory source = make_memory_file();
+  Data data(static_cast<std::size_t>(kSize), std::byte{7});
+  const Extent all{0, kSize};
+  EXPECT_TRUE(write_list(*open_memory(source), {&all, 1}, data));
+  for (const std::int64_t which : {0, 1, 2}) {
+    const Memory target = interval_memory(), flat = make_memory_file();
+    run_threads(3, {}, [&](Group& group) {
+      const auto faulty = [&](const Memory& file) {
+        return wrap_fault(open_memory(file), {.kinds = kFaultWrite,
+                                              .first = group.rank() == 1 ? which : FaultPlan::kNever,
+                                              .every = 1,
+                                              .sys_errno = ENOSPC});
+      };
+      const IntervalMap content = all_bytes(kSize);
+      std::vector<IntervalMap> views;
+      for (int rank = 0; rank < 3; ++rank)
+        views.push_back(bytes_of({.displacement = 1000 * rank, .tile = Pattern::run(0, 1000), .extent = 3000}, kSize));
+      auto to = IntervalFile::open(group, faulty(target), true);
+      ASSERT_TRUE(to) << to.error().text();
+      const Status moved = move_to_owners(group, *open_memory(source), content, assign(views, content), **to, 1, {});
+      ASSERT_FALSE(moved);
+      EXPECT_EQ(moved.error().code, Code::kNoSpace);
+      EXPECT_EQ(moved.error().rank, 1);
+      const Status flattened = move_to_flat(group, *open_memory(source), content, *faulty(flat), nullptr, {});
+      EXPECT_EQ(flattened.has_value(), which > 0);  // of three windows it has one
+    });
+  }
 }
 
 // A reader that fails in the middle fails all, and the target stays as it was.
