@@ -104,7 +104,7 @@ struct File {
   std::unique_ptr<Storage> storage = open_memory(make_memory_file());
   Root root{.generation = 1, .size = 0, .processes = 2, .parts = {}};
   std::vector<IntervalMap> maps;
-  Bytes end = 0;  // of what is stored
+  Extent root_place;
 };
 
 // A file of a few processes, with runs as drawn; the maps are the fuzzer's bytes, or such as fit.
@@ -154,7 +154,7 @@ std::optional<File> make_file(Input& in, bool any_maps) {
   const Header header{.generation = 1, .root = {end, static_cast<Bytes>(bytes.size())}, .root_sum = crc32c(bytes)};
   check(file.storage->write(header.root, bytes.data()).has_value(), "memory can be written");
   check(file.storage->write({0, kHeaderBytes}, encode(header).data()).has_value(), "memory can be written");
-  file.end = header.root.end();
+  file.root_place = header.root;
   return file;
 }
 
@@ -250,8 +250,14 @@ void check_whole(Input in) {
   check(log.empty(), "a log can be emptied");
 
   // Another generation takes over what is known of this one; then there is damage.
+  std::vector<Extent> places = {{0, kHeaderBytes}, file->root_place};
+  for (const PartEntry& part : file->root.parts) {
+    places.push_back(part.metadata);
+    places.insert(places.end(), part.runs.begin(), part.runs.end());
+  }
   for (Bytes changes = 1 + in.number() % 3; changes > 0; --changes) {
-    const Offset at = (in.number() << (in.number() % 2)) % file->end;
+    const Extent place = places[static_cast<std::size_t>(in.number()) % places.size()];
+    const Offset at = place.offset + in.number() % place.length;
     std::byte byte{};
     if (changes == 3) {
       check(file->storage->resize(at).has_value(), "memory can be cut");
