@@ -108,7 +108,7 @@ void Generation::keep_from(Generation& earlier, std::size_t i) {
 namespace {
 
 constexpr Bytes kSlice = Bytes{8} << 20;  // of a request that is looked up at once
-constexpr std::size_t kMostCells = 512;   // in one request: 8 MiB
+constexpr std::size_t kMostCells = 64;    // in one request: 1 MiB, which stays in the caches from reading to copying
 constexpr std::size_t kMostWanted = 1 << 17;
 
 // A piece of what is stored, and where in memory it goes.
