@@ -64,7 +64,7 @@ Result<Opened> open_source(Group& group, const std::string& path) {
   RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
   const auto recognized = IntervalFile::recognized(**storage);
   RETURN_IF_ERROR(agree(group, recognized ? Status() : fail(recognized.error())));
-  if (!*recognized) return Opened{nullptr, *std::move(storage)};
+  if (*recognized != IntervalFile::Content::kIntervals) return Opened{nullptr, *std::move(storage)};
   const bool locks = (*storage)->caps().locks;
   ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false));
   return Opened{std::move(interval), nullptr, locks};

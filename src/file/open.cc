@@ -114,10 +114,9 @@ Result<Learnt> all_opened(Group& group, const Status& mine, const Learnt& learnt
 
 // What a file is, its content says; an empty one becomes what is `wanted`.
 Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted) {
-  ASSIGN_OR_RETURN(const bool recognized, IntervalFile::recognized(storage));
-  if (recognized || !wanted || !mode.writes()) return recognized;
-  ASSIGN_OR_RETURN(const Bytes size, storage.size());
-  if (size > 0) return false;
+  ASSIGN_OR_RETURN(const IntervalFile::Content content, IntervalFile::recognized(storage));
+  if (content != IntervalFile::Content::kNothing) return content == IntervalFile::Content::kIntervals;
+  if (!wanted || !mode.writes()) return false;
   RETURN_IF_ERROR(IntervalFile::format(storage));
   return true;
 }

@@ -86,11 +86,12 @@ bool WriteCache::empty() const {
   return kept_.empty() || kept_.front().used == 0;
 }
 
-Offset WriteCache::end() const {
-  const std::scoped_lock lock(mutex_);
-  Offset end = 0;
-  for (const Kept& kept : kept_) end = std::max(end, kept.end);
-  return end;
+Result<WriteCache::Sizes> WriteCache::sizes() const {
+  Sizes sizes;
+  ASSIGN_OR_RETURN(sizes.stored, storage_.size());
+  sizes.seen = sizes.stored;
+  for (const Kept& kept : kept_) sizes.seen = std::max(sizes.seen, kept.end);
+  return sizes;
 }
 
 bool WriteCache::fits(Bytes bytes) const {
@@ -160,10 +161,9 @@ void WriteCache::drop() {
 
 Result<Transferred> WriteCache::readv(std::span<const Extent> extents, std::span<const Span> memory) {
   if (empty()) return storage_.readv(extents, memory);
-  ASSIGN_OR_RETURN(const Bytes stored, storage_.size());
-  const Bytes size = std::max(stored, end());
   Transferred moved;
   std::unique_lock lock(mutex_);
+  ASSIGN_OR_RETURN(const Sizes sizes, this->sizes());
   std::vector<Overlay::Layer> layers;
   for (auto kept = kept_.rbegin(); kept != kept_.rend(); ++kept)
     for (const IntervalMap& layer : kept->log.layers()) layers.push_back({MapCursor(layer), kept->bytes.get()});
@@ -171,7 +171,7 @@ Result<Transferred> WriteCache::readv(std::span<const Extent> extents, std::span
   std::size_t next = 0;
   Span span;
   for (const Extent& extent : extents) {
-    Extent left = intersect(extent, {0, size});
+    Extent left = intersect(extent, {0, sizes.seen});
     moved.eof = left.length < extent.length;
     while (!left.empty()) {
       while (span.length == 0) span = memory[next++];
@@ -184,7 +184,7 @@ Result<Transferred> WriteCache::readv(std::span<const Extent> extents, std::span
     if (moved.eof) break;
   }
   lock.unlock();
-  return read_missing(stored, std::move(overlay.missing), std::move(overlay.into), moved);
+  return read_missing(sizes.stored, std::move(overlay.missing), std::move(overlay.into), moved);
 }
 
 // What nobody has written between the end of the stored file and what is kept are zeros.
@@ -212,8 +212,9 @@ Result<Transferred> WriteCache::map(Extent range, bool writes, const MapBody& bo
 }
 
 Result<Bytes> WriteCache::size() {
-  ASSIGN_OR_RETURN(const Bytes stored, storage_.size());
-  return std::max(stored, end());
+  const std::scoped_lock lock(mutex_);
+  ASSIGN_OR_RETURN(const Sizes sizes, this->sizes());
+  return sizes.seen;
 }
 
 Caps WriteCache::caps() const {

@@ -18,8 +18,6 @@ class WriteCache final : public Storage {
   WriteCache(Storage& storage, Bytes budget) : storage_(storage), budget_(budget) {}
 
   bool empty() const;
-  // Behind the last byte that is kept.
-  Offset end() const;
   // Whether put() of so many bytes keeps to the budget.
   bool fits(Bytes bytes) const;
 
@@ -62,6 +60,11 @@ class WriteCache final : public Storage {
     Offset end = 0;  // behind its last byte in the file
   };
 
+  // With the mutex held: what is no longer kept has reached the storage.
+  struct Sizes {
+    Bytes stored = 0, seen = 0;
+  };
+  Result<Sizes> sizes() const;
   // The first `bytes` bytes behind those that are taken of the newest.
   Result<std::byte*> make_room(Bytes bytes);
   Result<Transferred> read_missing(Bytes stored, std::vector<Extent> missing, std::vector<Span> into, Transferred moved);

@@ -73,7 +73,7 @@ class Faulty : public ::testing::Test {
   // The root with a change, its sums right.
   Data with_root(const std::function<void(Root&)>& change) const {
     const auto header = newest_header(*storage());
-    auto root = decode_root(*read_root(*storage(), *header));
+    auto root = decode_root(*read_root(*storage(), *storage()->size(), *header));
     change(*root);
     Data bytes = bytes_;
     const Data changed = encode(*root);

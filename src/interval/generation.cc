@@ -16,8 +16,7 @@ namespace stridio {
 
 namespace {
 
-Status check_reach(Storage& storage, Offset end, const char* what) {
-  ASSIGN_OR_RETURN(const Bytes size, storage.size());
+Status check_reach(Storage& storage, Bytes size, Offset end, const char* what) {
   if (end <= size) return {};
   return fail(
       Error{.code = Code::kIo,
@@ -25,8 +24,8 @@ Status check_reach(Storage& storage, Offset end, const char* what) {
             .path = storage.path()});
 }
 
-Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent, const char* what) {
-  RETURN_IF_ERROR(check_reach(storage, extent.end(), what));  // before memory for it is asked for
+Result<std::vector<std::byte>> read_whole(Storage& storage, Bytes size, Extent extent, const char* what) {
+  RETURN_IF_ERROR(check_reach(storage, size, extent.end(), what));  // before memory for it is asked for
   std::vector<std::byte> bytes(static_cast<std::size_t>(extent.length));
   ASSIGN_OR_RETURN(const Transferred got, storage.read(extent, bytes.data()));
   if (got.eof) return fail(Error{.code = Code::kIo, .what = "the interval file is truncated", .path = storage.path()});
@@ -52,14 +51,14 @@ Result<Header> newest_header(Storage& storage) {
   return best;
 }
 
-Result<std::vector<std::byte>> read_root(Storage& storage, const Header& header) {
-  ASSIGN_OR_RETURN(std::vector<std::byte> bytes, read_whole(storage, header.root, "its root lies"));
+Result<std::vector<std::byte>> read_root(Storage& storage, Bytes size, const Header& header) {
+  ASSIGN_OR_RETURN(std::vector<std::byte> bytes, read_whole(storage, size, header.root, "its root lies"));
   if (crc32c(bytes) != header.root_sum)
     return fail(Error{.code = Code::kIo,
                       .what = "the interval file is damaged: its root has a wrong checksum",
                       .path = storage.path()});
   ASSIGN_OR_RETURN(const Root root, decode_root(bytes));
-  RETURN_IF_ERROR(check_reach(storage, root.end(), "data lie"));
+  RETURN_IF_ERROR(check_reach(storage, size, root.end(), "data lie"));
   return bytes;
 }
 
@@ -69,7 +68,8 @@ Generation::Generation(Root root) : root_(std::move(root)), parts_(root_.parts.s
 
 Result<std::shared_ptr<Generation>> Generation::newest(Storage& storage) {
   ASSIGN_OR_RETURN(const Header header, newest_header(storage));
-  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_root(storage, header));
+  ASSIGN_OR_RETURN(const Bytes size, storage.size());
+  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_root(storage, size, header));
   ASSIGN_OR_RETURN(Root root, decode_root(bytes));
   return std::make_shared<Generation>(std::move(root));
 }
@@ -78,7 +78,8 @@ Result<std::shared_ptr<const Part>> Generation::part(std::size_t i, Storage& sto
   const std::scoped_lock lock(mutex_);
   if (parts_[i]) return parts_[i];
   const PartEntry& entry = root_.parts[i];
-  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, entry.metadata, "metadata lie"));
+  ASSIGN_OR_RETURN(const Bytes size, storage.size());
+  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, size, entry.metadata, "metadata lie"));
   if (crc32c(bytes) != entry.sum)
     return fail(
         Error{.code = Code::kIo,

@@ -12,8 +12,8 @@ namespace stridio {
 
 // The valid header slot with the higher generation. Where there is none, the error of the first slot.
 Result<Header> newest_header(Storage& storage);
-// The root's bytes, which are one, and the storage reaches as far as they say.
-Result<std::vector<std::byte>> read_root(Storage& storage, const Header& header);
+// The root's bytes, which are one, and the storage, of `size` bytes, reaches as far as they say.
+Result<std::vector<std::byte>> read_root(Storage& storage, Bytes size, const Header& header);
 
 // Thread-safe.
 class Generation {

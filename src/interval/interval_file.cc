@@ -69,12 +69,14 @@ Part with_cells(IntervalMap map, const Sums& stored, std::vector<Extent>& runs) 
 
 // ---- Opening
 
-Result<bool> IntervalFile::recognized(Storage& storage) {
+Result<IntervalFile::Content> IntervalFile::recognized(Storage& storage) {
   std::vector<std::byte> bytes(static_cast<std::size_t>((kSlots - 1) * kSlotBytes + kHeaderBytes));  // one request
   ASSIGN_OR_RETURN(const Transferred got, storage.read({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
   const auto present = std::span(bytes).first(static_cast<std::size_t>(got.bytes));
-  return begins_interval_file(present) ||
-         (!got.eof && begins_interval_file(present.subspan(static_cast<std::size_t>(kSlotBytes))));
+  if (present.empty()) return Content::kNothing;
+  const bool begins = begins_interval_file(present) ||
+                      (!got.eof && begins_interval_file(present.subspan(static_cast<std::size_t>(kSlotBytes))));
+  return begins ? Content::kIntervals : Content::kOther;
 }
 
 Status IntervalFile::format(Storage& storage) {
@@ -136,11 +138,12 @@ Status IntervalFile::begin(std::vector<std::byte>& root, Finished& told) {
       ASSIGN_OR_RETURN(const Header now, newest_header(*storage_));
       if (now.generation != header.generation) continue;  // committed meanwhile, maybe before we held the pin
     }
-    ASSIGN_OR_RETURN(root, read_root(*storage_, header));
+    ASSIGN_OR_RETURN(const Bytes size, storage_->size());
+    ASSIGN_OR_RETURN(root, read_root(*storage_, size, header));
     told.root = header.root;
     if (!writes_) return {};
     ASSIGN_OR_RETURN(const Root decoded, decode_root(root));
-    return settle_space(decoded, told);
+    return settle_space(decoded, size, told);
   }
   return fail(
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
@@ -154,10 +157,9 @@ Status IntervalFile::pin(std::uint64_t generation) {
 }
 
 // On rank 0, of the generation that is the newest from now on: whether older ones may be overwritten, and where it ends.
-Status IntervalFile::settle_space(const Root& root, Finished& told) {
-  told.reuse = storage_->lock(pins_below(root.generation), LockMode::kExclusiveNow).has_value();
+Status IntervalFile::settle_space(const Root& root, Bytes size, Finished& told) {
+  told.reuse = root.generation == 1 || storage_->lock(pins_below(root.generation), LockMode::kExclusiveNow).has_value();
   const Offset end = up(std::max(root.end(), told.root.end()));
-  ASSIGN_OR_RETURN(const Bytes size, storage_->size());
   if (told.reuse && size > end) RETURN_IF_ERROR(storage_->resize(end));
   told.end = told.reuse ? end : std::max(end, up(size));
   if (shared_log_) shared_log_->clear();
@@ -775,7 +777,8 @@ Status IntervalFile::finish(const Root& root, Finished& told) {
   RETURN_IF_ERROR(slot(root.generation));
   RETURN_IF_ERROR(storage_->sync());
   RETURN_IF_ERROR(slot(root.generation + 1));  // durable before the next commit writes a slot
-  RETURN_IF_ERROR(settle_space(root, told));
+  ASSIGN_OR_RETURN(const Bytes size, storage_->size());
+  RETURN_IF_ERROR(settle_space(root, size, told));
   told.broken = false;
   return {};
 }

@@ -18,8 +18,9 @@ namespace stridio {
 
 class IntervalFile final : public Storage {
  public:
-  // Whether the storage holds an interval file, also one that is damaged. An empty file is none.
-  static Result<bool> recognized(Storage& storage);
+  // What the storage holds: an interval file may be damaged.
+  enum class Content { kNothing, kIntervals, kOther };
+  static Result<Content> recognized(Storage& storage);
   // Makes an empty file one, with a first generation that is empty.
   static Status format(Storage& storage);
   // Collective; fails alike on all ranks. kFileInUse where another program, or this one by another handle, has it open
@@ -93,7 +94,7 @@ class IntervalFile final : public Storage {
   Status load();
   Status begin(std::vector<std::byte>& root, Finished& told);
   Status pin(std::uint64_t generation);
-  Status settle_space(const Root& root, Finished& told);
+  Status settle_space(const Root& root, Bytes size, Finished& told);
   void adopt(Root root, const std::vector<Own>& own, const Finished& told);
 
   void find_space(const Finished& told);
