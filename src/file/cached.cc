@@ -10,10 +10,10 @@
 
 namespace stridio {
 
-// The same on all ranks. Unasked only where nobody can be waiting for a message that says that something has been written:
-// parallel HDF5 and PnetCDF order their accesses so.
+// The same on all ranks. Unasked only where nobody could see a write before the commit anyway: not another rank, which a message
+// may tell that something has been written (so parallel HDF5 and PnetCDF order their accesses), nor another program.
 bool FileImpl::may_keep() const {
-  const bool alone = parts_.group->size() == 1 && (parts_.mode.unique_open || parts_.interval);
+  const bool alone = parts_.group->size() == 1 && parts_.interval;
   const Switch wanted = parts_.hints.cache;
   return cache_ && !atomic_ && (wanted == Switch::kEnable || (wanted == Switch::kAutomatic && alone));
 }

@@ -34,8 +34,7 @@ constexpr std::array kTable{
               true},
     HintEntry{"stridio_cache", "automatic",
               "keep writes in each rank's memory until MPI_File_sync, close or a full cache, and read one's own from there: "
-              "enable, disable, automatic (short writes of a rank that has the file for itself: alone in the communicator, and "
-              "MPI_MODE_UNIQUE_OPEN or an interval file); not in atomic mode",
+              "enable, disable, automatic (short writes to an interval file by a rank alone in its communicator); not in atomic mode",
               true},
     HintEntry{"stridio_cache_bytes", "67108864", "bytes that a rank keeps in memory at most, 4096 or more; taken at open",
               false},
