@@ -244,6 +244,9 @@ Result<Transferred> PosixStorage::map(Extent range, bool writes, const MapBody& 
   struct stat info;
   if (::fstat(fd_, &info) != 0) return fail_errno(errno, "asking for the size", path_);
   const bool dense = range.end() <= info.st_size && info.st_blocks * 512 >= info.st_size;
+  // Another's call may be making the file longer, and show the new size before it is done: what is stored in a mapping
+  // meanwhile can get lost (seen on ext4). It holds the inode's lock, for which SEEK_DATA waits as fallocate does.
+  if (writes && dense) ::lseek(fd_, range.offset, SEEK_DATA);
   if (writes && !dense && !range.empty() &&
       uninterrupted([&] { return calls_.fallocate(fd_, 0, range.offset, range.length); }) != 0)
     return cannot(errno);

@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <barrier>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 #include "storage/posix_calls.h"
@@ -301,6 +303,42 @@ TEST_F(Posix, WhatIsCutOffWhileMappedIsNoCrash) {
     EXPECT_EQ(moved.error().code, Code::kUnsupportedOperation);
     EXPECT_EQ(storage->size(), Bytes{5000});
   }
+}
+
+// Each by an own open, as ranks do.
+TEST_F(Posix, WhatIsStoredInMappingsOutlivesTheFilesGrowth) {
+  if (!open()->caps().maps) GTEST_SKIP() << "the file system of " << path_ << " is not mapped";
+  constexpr Extent kRanges[] = {{3523, 124}, {2058, 28}, {1746, 102}, {2692, 86}, {2432, 71},
+                                {4415, 604}, {1236, 134}, {2991, 12}, {2787, 97}};
+  constexpr int kRounds = 4000;
+  const std::vector<std::byte> bytes(604, std::byte{7});
+  std::barrier together(std::size(kRanges));
+  int lost = 0;
+  const auto work = [&](Extent mine) {
+    for (int round = 0; round < kRounds; ++round) {
+      if (mine == kRanges[0]) {
+        EXPECT_TRUE(remove_posix(path_));
+        EXPECT_TRUE(open()->write({0, 558}, bytes.data()));
+      }
+      together.arrive_and_wait();
+      const auto storage = open();
+      together.arrive_and_wait();
+      EXPECT_TRUE(storage->map(mine, true, [&](std::byte* data, Bytes present) {
+        std::memcpy(data, bytes.data(), static_cast<std::size_t>(present));
+        return present;
+      }));
+      together.arrive_and_wait();
+      if (mine != kRanges[0]) continue;
+      std::vector<std::byte> all(5019);
+      EXPECT_TRUE(storage->read({0, 5019}, all.data()));
+      for (const Extent& range : kRanges)
+        lost += std::any_of(all.begin() + range.offset, all.begin() + range.end(), [](std::byte byte) { return byte != std::byte{7}; });
+    }
+  };
+  std::vector<std::thread> threads;
+  for (const Extent& range : kRanges) threads.emplace_back(work, range);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lost, 0) << "of " << kRounds * std::ssize(kRanges);
 }
 
 TEST_F(Posix, OtherBusErrorsStillEndTheProgram) {
