@@ -21,6 +21,7 @@ from pathlib import Path
 from launch import MPIS, ROOT, BenchError, Launcher, Overtime, Program, output_of
 from mount import mounted, why_not
 from results import machine, machine_text, table
+from run import replace_tables
 
 STORAGES = ("memory", "disk", "slow")
 WORKLOADS = ("flash", "tile")
@@ -284,8 +285,6 @@ def main():
     lines = [f"{machine_text(facts)}.", "", f"{arguments.latency:g} ms a slow request; {modes}.", "", *bench.tables(), *bench.verdict()]
     print("\n" + "\n".join(lines))
     if arguments.docs:
-        from run import replace_tables
-
         replace_tables(arguments.docs, lines)
 
 

@@ -83,8 +83,10 @@ Status FileImpl::close() {
     const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
     const Status intact = agree(*parts_.group, shared_.pointer->intact());  // and nobody uses the pointer any more
     Status committed;
-    if (!parts_.mode.delete_on_close) committed = flush_together();
-    if (committed && parts_.interval && !parts_.mode.delete_on_close) committed = parts_.interval->commit();
+    if (!parts_.mode.delete_on_close) {
+      committed = flush_together();
+      if (committed && parts_.interval) committed = parts_.interval->commit();
+    }
     mine = shared_.pointer->reset(0);
     if (!committed) mine = committed;
     shared_ = {};
@@ -377,7 +379,8 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file,
                                             const Memory& memory) {
   Storage& storage = direction == Direction::kRead ? seen_storage() : *parts_.storage;
-  const AccessPlan plan = plan_access(shape_of(direction, file, memory.pattern), storage.caps(), parts_.profile, access_rules(direction), correction(direction));
+  const AccessPlan plan = plan_access(shape_of(direction, file, memory.pattern), storage.caps(), parts_.profile,
+                                      access_rules(direction), correction(direction));
   std::unique_ptr<RangeLock> lock;
   if (atomic_ && !file.empty()) {
     ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));

@@ -34,7 +34,8 @@ constexpr std::array kTable{
               true},
     HintEntry{"stridio_cache", "automatic",
               "keep writes in each rank's memory until MPI_File_sync, close or a full cache, and read one's own from there: "
-              "enable, disable, automatic (short writes to an interval file by a rank alone in its communicator); not in atomic mode",
+              "enable, disable, automatic (short writes to an interval file by a rank alone in its communicator); "
+              "not in atomic mode",
               true},
     HintEntry{"stridio_cache_bytes", "67108864", "bytes that a rank keeps in memory at most, 4096 or more; taken at open",
               false},

@@ -196,7 +196,8 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
       if (parts.readable) {
         interval = is_interval_file(**storage, mode, wanted);
       } else if (wanted) {
-        interval = fail(Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = *path});
+        interval = fail(
+            Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = *path});
       }
       if (interval) {
         learnt = {profile_of(*path), *interval};

@@ -95,6 +95,19 @@ class CommandTest(unittest.TestCase):
                               capture_output=True, text=True, cwd=self.folder,
                               env=environment(**changes))
 
+    def start_stridio(self, *arguments):
+        """A process that ends with the test at the latest."""
+        process = subprocess.Popen([self.stridio, *map(str, arguments)], env=environment(), cwd=self.folder, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=30)
+
     def dry_run(self, *command, options=(), **changes):
         """The arguments that would run, the program's file first."""
         done = self.run_stridio("run", "--dry-run", *options, "--", *command, **changes)

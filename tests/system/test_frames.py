@@ -5,11 +5,10 @@ import pathlib
 import random
 import re
 import signal
-import subprocess
 import time
 import unittest
 
-from support import BUILT, COMMAND, VENV, CommandTest, environment
+from support import BUILT, COMMAND, VENV, CommandTest
 
 FRAMES = pathlib.Path(__file__).resolve().parents[2] / "examples/frames.py"
 WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
@@ -22,22 +21,12 @@ class Frames(CommandTest):
         self.stridio = COMMAND
         self.path = self.folder / "frames"
 
-    def start(self, family, ranks, action, *options):
-        process = subprocess.Popen(
-            [self.stridio, "run", "--", VENV / family / "bin/mpiexec", "-n", str(ranks), VENV / family / "bin/python",
-             FRAMES, action, self.path, *map(str, options)],
-            env=environment(), cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(self.end, process)
-        return process
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=30)
+    def start_frames(self, family, ranks, action, *options):
+        return self.start_stridio("run", "--", VENV / family / "bin/mpiexec", "-n", ranks,
+                          VENV / family / "bin/python", FRAMES, action, self.path, *options)
 
     def start_reader(self, family, ranks, *options):
-        process = self.start(family, ranks, "read", *options)
+        process = self.start_frames(family, ranks, "read", *options)
         self.assertEqual(process.stdout.readline(), "waiting for frames\n")
         return process
 
@@ -57,7 +46,7 @@ class Frames(CommandTest):
                 with self.subTest(writer=writer, reader=reader, pause=pause):
                     self.path.unlink(missing_ok=True)
                     reading = self.start_reader(reader, 3, "--frames", 20, "--ghost", 3)
-                    writing = self.start(writer, 4, "write", "--frames", 20, "--pause", pause)
+                    writing = self.start_frames(writer, 4, "write", "--frames", 20, "--pause", pause)
                     self.finish(writing)
                     frames, last, checked = self.summary(self.finish(reading)[0])
                     self.assertEqual(last, 20)
@@ -66,7 +55,7 @@ class Frames(CommandTest):
 
     def test_a_slow_reader_misses_frames_and_holds_nobody_up(self):
         reading = self.start_reader("mpich", 2, "--frames", 30, "--pause", 1)
-        writing = self.start("ompi", 2, "write", "--frames", 30, "--pause", 0.05)
+        writing = self.start_frames("ompi", 2, "write", "--frames", 30, "--pause", 0.05)
         self.finish(writing)
         frames, last, _ = self.summary(self.finish(reading)[0])
         self.assertEqual(last, 30)
@@ -77,7 +66,7 @@ class Frames(CommandTest):
             with self.subTest(writer=writer, reader=reader):
                 self.path.unlink(missing_ok=True)
                 reading = self.start_reader(reader, 2, "--frames", 100000, "--timeout", 10)
-                writing = self.start(writer, 3, "write", "--frames", 100000)
+                writing = self.start_frames(writer, 3, "write", "--frames", 100000)
                 last = 0
                 while last < 10:
                     last = int(writing.stdout.readline().split()[-1])

@@ -255,20 +255,8 @@ class Following(CommandTest):
         self.views.write_text(json.dumps({"views": [{"displacement": 500 * rank, "extent": 1000,
                                                      "regions": [[0, 500]]} for rank in range(2)]}))
 
-    def start(self, *arguments):
-        process = subprocess.Popen([self.stridio, *map(str, arguments)], env=environment(), cwd=self.folder, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(self.end, process)
-        return process
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=30)
-
     def start_writer(self, family, frames, pause):
-        return self.start("run", "--", VENV / family / "bin/mpiexec", "-n", self.RANKS, VENV / family / "bin/python",
+        return self.start_stridio("run", "--", VENV / family / "bin/mpiexec", "-n", self.RANKS, VENV / family / "bin/python",
                           self.writer, f"interval:{self.source}", frames, pause)
 
     def finish(self, process, status=0):
@@ -294,7 +282,7 @@ class Following(CommandTest):
     def follow(self, family, *follower):
         """Runs writer and followers at once; all that is ever seen of a target is whole frames."""
         frames, targets = 25, {"flat": ["flatten"], "interval": ["translate", "--view", self.views]}
-        followers = [self.start(*follower, *command[:1], "--follow", "--timeout", 30, self.source, self.folder / name,
+        followers = [self.start_stridio(*follower, *command[:1], "--follow", "--timeout", 30, self.source, self.folder / name,
                                 *command[1:]) for name, command in targets.items()]
         time.sleep(0.2)  # the source does not exist yet
         writer = self.start_writer(family, frames, 0.1)
@@ -324,7 +312,7 @@ class Following(CommandTest):
         self.follow(family, "run", "--", VENV / family / "bin/mpiexec", "-n", 2, COMMAND)
 
     def test_the_last_generation_of_a_killed_program_is_followed(self):
-        follower = self.start("translate", "--follow", "--timeout", 30, self.source, self.folder / "interval", "--view",
+        follower = self.start_stridio("translate", "--follow", "--timeout", 30, self.source, self.folder / "interval", "--view",
                               self.views)
         writer = self.start_writer(WHEELS[0], 1000, 0.01)
         for _ in range(20):
@@ -336,8 +324,8 @@ class Following(CommandTest):
 
     def test_a_killed_follower_leaves_whole_targets(self):
         writer = self.start_writer(WHEELS[0], 200, 0.02)
-        followers = [self.start("flatten", "--follow", self.source, self.folder / "flat"),
-                     self.start("translate", "--follow", self.source, self.folder / "interval", "--view", self.views)]
+        followers = [self.start_stridio("flatten", "--follow", self.source, self.folder / "flat"),
+                     self.start_stridio("translate", "--follow", self.source, self.folder / "interval", "--view", self.views)]
         while not (self.look(self.folder / "flat") and self.look(self.folder / "interval")):
             time.sleep(0.05)
         for each in followers:
@@ -350,25 +338,25 @@ class Following(CommandTest):
         self.end(writer)
 
     def test_following_ends_in_time(self):
-        follower = self.start("flatten", "--follow", "--timeout", 0.5, self.source, self.folder / "flat")
+        follower = self.start_stridio("flatten", "--follow", "--timeout", 0.5, self.source, self.folder / "flat")
         _, errors = self.finish(follower, status=1)
         self.assertIn("no new generation in time: it does not exist", errors)
         writer = self.start_writer(WHEELS[0], 1, 20)
         self.assertEqual(writer.stdout.readline(), "1\n")
         began = time.monotonic()
-        follower = self.start("flatten", "--follow", "--timeout", 1, self.source, self.folder / "flat")
+        follower = self.start_stridio("flatten", "--follow", "--timeout", 1, self.source, self.folder / "flat")
         _, errors = self.finish(follower, status=1)
         self.assertIn("its newest is 2, and a program has it open for writing", errors)
         self.assertLess(time.monotonic() - began, 15)
         self.assertEqual(self.look(self.folder / "flat"), 1)
 
     def test_waiting(self):
-        waiting = self.start("wait", self.source, "--timeout", 60)
-        third = self.start("wait", self.source, "--generation", 4, "--timeout", 60)
+        waiting = self.start_stridio("wait", self.source, "--timeout", 60)
+        third = self.start_stridio("wait", self.source, "--generation", 4, "--timeout", 60)
         self.finish(self.start_writer(WHEELS[0], 3, 0.3))
         self.assertIn(self.finish(waiting)[0], ("2\n", "3\n", "4\n"))  # the newest when it looked
         self.assertEqual(self.finish(third)[0], "4\n")
-        self.assertEqual(self.finish(self.start("wait", self.source, "--newer-than", 2))[0], "4\n")
+        self.assertEqual(self.finish(self.start_stridio("wait", self.source, "--newer-than", 2))[0], "4\n")
         began = time.monotonic()
         with subprocess.Popen([COMMAND, "wait", self.source, "--newer-than", "4", "--timeout", "2"], text=True,
                               stderr=subprocess.PIPE) as process:
