@@ -221,8 +221,9 @@ Result<Profile> measure(const std::string& path) {
 // ---- What the process remembers, by device
 
 std::mutex known_mutex;
-std::map<dev_t, Profile>& known() {
-  static std::map<dev_t, Profile> profiles;
+using Device = std::pair<std::uint32_t, std::uint32_t>;
+std::map<Device, Profile>& known() {
+  static std::map<Device, Profile> profiles;
   return profiles;
 }
 
@@ -230,10 +231,11 @@ std::map<dev_t, Profile>& known() {
 
 Profile profile_of(const std::string& path) {
   const auto found = guarded([&]() -> Result<Profile> {
-    struct stat info;
-    if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return Profile{};
+    struct statx info;  // of a file that is open: no network file system is asked again
+    if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &info) != 0 || !S_ISREG(info.stx_mode))
+      return Profile{};
     const std::scoped_lock lock(known_mutex);
-    const auto [place, fresh] = known().try_emplace(info.st_dev);
+    const auto [place, fresh] = known().try_emplace({info.stx_dev_major, info.stx_dev_minor});
     Profile& profile = place->second;
     if (!fresh) return profile;
     const std::string mount = mount_of(directory_of(path));

@@ -85,6 +85,7 @@ void tell_story(Story& story, std::uint64_t seed) {
   int next_handle = 0;
   RecordingStorage maker(open_memory(file), story.record, next_handle++);
   ASSERT_TRUE(IntervalFile::format(maker));
+  ASSERT_TRUE(maker.sync());
   story.record->add({Operation::kCommitted});
   Random random(seed);
   Oracle oracle;

@@ -72,8 +72,9 @@ class Faulty : public ::testing::Test {
 
   // The root with a change, its sums right.
   Data with_root(const std::function<void(Root&)>& change) const {
-    const auto header = newest_header(*storage());
-    auto root = decode_root(*read_root(*storage(), *storage()->size(), *header));
+    const auto head = Head::read(*storage());
+    const auto header = head->newest();
+    auto root = decode_root(read_root(*storage(), *head, *header)->bytes);
     change(*root);
     Data bytes = bytes_;
     const Data changed = encode(*root);

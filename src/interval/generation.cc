@@ -16,6 +16,8 @@ namespace stridio {
 
 namespace {
 
+constexpr Bytes kHead = kFirstStored + 4096;
+
 Status check_reach(Storage& storage, Bytes size, Offset end, const char* what) {
   if (end <= size) return {};
   return fail(
@@ -34,11 +36,25 @@ Result<std::vector<std::byte>> read_whole(Storage& storage, Bytes size, Extent e
 
 }  // namespace
 
-Result<Header> newest_header(Storage& storage) {
+Result<Head> Head::read(Storage& storage) {
+  Head head{.bytes = std::vector<std::byte>(static_cast<std::size_t>(kHead)), .path = storage.path()};
+  ASSIGN_OR_RETURN(const Transferred got, storage.read({0, kHead}, head.bytes.data()));
+  head.bytes.resize(static_cast<std::size_t>(got.bytes));
+  head.whole = got.eof;
+  return head;
+}
+
+Head::Content Head::content() const {
+  if (bytes.empty()) return Content::kNothing;
+  const auto begins_at = [&](Offset at) {
+    return at < static_cast<Offset>(bytes.size()) &&
+           begins_interval_file(std::span(bytes).subspan(static_cast<std::size_t>(at)));
+  };
+  return begins_at(0) || begins_at(kSlotBytes) ? Content::kIntervals : Content::kOther;
+}
+
+Result<Header> Head::newest() const {
   Result<Header> best = fail(Code::kBadFileName, "not an interval file");
-  std::vector<std::byte> bytes(static_cast<std::size_t>((kSlots - 1) * kSlotBytes + kHeaderBytes));  // one request
-  ASSIGN_OR_RETURN(const Transferred got, storage.read({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
-  bytes.resize(static_cast<std::size_t>(got.bytes));
   for (int slot = 0; slot < kSlots; ++slot) {
     const auto at = std::min(bytes.size(), static_cast<std::size_t>(slot * kSlotBytes));
     auto header =
@@ -47,19 +63,28 @@ Result<Header> newest_header(Storage& storage) {
     if (header ? !best || header->generation > best->generation : !best && best.error().code == Code::kBadFileName)
       best = std::move(header);
   }
-  if (!best) best.error().path = storage.path();
+  if (!best) best.error().path = path;
   return best;
 }
 
-Result<std::vector<std::byte>> read_root(Storage& storage, Bytes size, const Header& header) {
-  ASSIGN_OR_RETURN(std::vector<std::byte> bytes, read_whole(storage, size, header.root, "its root lies"));
-  if (crc32c(bytes) != header.root_sum)
+Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& header) {
+  StoredRoot root{.bytes = {}, .size = static_cast<Bytes>(head.bytes.size())};
+  if (!head.whole) {
+    ASSIGN_OR_RETURN(root.size, storage.size());
+  }
+  if (header.root.end() <= static_cast<Offset>(head.bytes.size())) {
+    const auto first = head.bytes.begin() + header.root.offset;
+    root.bytes.assign(first, first + header.root.length);
+  } else {
+    ASSIGN_OR_RETURN(root.bytes, read_whole(storage, root.size, header.root, "its root lies"));
+  }
+  if (crc32c(root.bytes) != header.root_sum)
     return fail(Error{.code = Code::kIo,
                       .what = "the interval file is damaged: its root has a wrong checksum",
                       .path = storage.path()});
-  ASSIGN_OR_RETURN(const Root root, decode_root(bytes));
-  RETURN_IF_ERROR(check_reach(storage, size, root.end(), "data lie"));
-  return bytes;
+  ASSIGN_OR_RETURN(const Root decoded, decode_root(root.bytes));
+  RETURN_IF_ERROR(check_reach(storage, root.size, decoded.end(), "data lie"));
+  return root;
 }
 
 // ---- Generation
@@ -67,10 +92,10 @@ Result<std::vector<std::byte>> read_root(Storage& storage, Bytes size, const Hea
 Generation::Generation(Root root) : root_(std::move(root)), parts_(root_.parts.size()) {}
 
 Result<std::shared_ptr<Generation>> Generation::newest(Storage& storage) {
-  ASSIGN_OR_RETURN(const Header header, newest_header(storage));
-  ASSIGN_OR_RETURN(const Bytes size, storage.size());
-  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_root(storage, size, header));
-  ASSIGN_OR_RETURN(Root root, decode_root(bytes));
+  ASSIGN_OR_RETURN(const Head head, Head::read(storage));
+  ASSIGN_OR_RETURN(const Header header, head.newest());
+  ASSIGN_OR_RETURN(const StoredRoot stored, read_root(storage, head, header));
+  ASSIGN_OR_RETURN(Root root, decode_root(stored.bytes));
   return std::make_shared<Generation>(std::move(root));
 }
 

@@ -10,10 +10,26 @@
 
 namespace stridio {
 
-// The valid header slot with the higher generation. Where there is none, the error of the first slot.
-Result<Header> newest_header(Storage& storage);
-// The root's bytes, which are one, and the storage, of `size` bytes, reaches as far as they say.
-Result<std::vector<std::byte>> read_root(Storage& storage, Bytes size, const Header& header);
+// The first bytes of a stored file, read in one request: both header slots, and all of a small file.
+struct Head {
+  std::vector<std::byte> bytes;
+  bool whole = false;  // the file has no more
+  std::string path = {};
+
+  static Result<Head> read(Storage& storage);
+
+  // What the storage holds: an interval file may be damaged.
+  enum class Content { kNothing, kIntervals, kOther };
+  Content content() const;
+  // The valid header slot with the higher generation. Where there is none, the error of the first slot.
+  Result<Header> newest() const;
+};
+
+struct StoredRoot {
+  std::vector<std::byte> bytes;  // are one
+  Bytes size = 0;                // of the storage, which reaches as far as they say
+};
+Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& header);
 
 // Thread-safe.
 class Generation {

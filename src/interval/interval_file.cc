@@ -3,9 +3,9 @@
 // no longer refers to is free once no reader holds the generation before.
 //
 // A commit: all tell what they wrote; each takes from its own parts what anybody has overwritten (within a commit the
-// higher rank's bytes count), stores their metadata and makes data and metadata durable; rank 0 stores the root, makes it
-// durable, and overwrites one header slot, then the other, the order alternating. So at every moment one slot names a whole
-// generation, and at rest both name the newest.
+// higher rank's bytes count), and says where it will store their metadata; they are stored, the root beside them by rank 0,
+// and all this is made durable; then rank 0 overwrites one header slot, then the other, the order alternating. So at
+// every moment one slot names a whole generation, and at rest both name the newest.
 #include "interval/interval_file.h"
 
 #include <fmt/format.h>
@@ -15,6 +15,7 @@
 
 #include "base/crc32c.h"
 #include "base/guarded.h"
+#include "base/worker.h"
 #include "collective/agreement.h"
 #include "storage/request.h"
 
@@ -70,13 +71,8 @@ Part with_cells(IntervalMap map, const Sums& stored, std::vector<Extent>& runs) 
 // ---- Opening
 
 Result<IntervalFile::Content> IntervalFile::recognized(Storage& storage) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>((kSlots - 1) * kSlotBytes + kHeaderBytes));  // one request
-  ASSIGN_OR_RETURN(const Transferred got, storage.read({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
-  const auto present = std::span(bytes).first(static_cast<std::size_t>(got.bytes));
-  if (present.empty()) return Content::kNothing;
-  const bool begins = begins_interval_file(present) ||
-                      (!got.eof && begins_interval_file(present.subspan(static_cast<std::size_t>(kSlotBytes))));
-  return begins ? Content::kIntervals : Content::kOther;
+  ASSIGN_OR_RETURN(const Head head, Head::read(storage));
+  return head.content();
 }
 
 Status IntervalFile::format(Storage& storage) {
@@ -87,7 +83,7 @@ Status IntervalFile::format(Storage& storage) {
   for (int slot = 0; slot < kSlots; ++slot) std::copy(header.begin(), header.end(), bytes.begin() + slot * kSlotBytes);
   bytes.insert(bytes.end(), root.begin(), root.end());
   RETURN_IF_ERROR(storage.write({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
-  return storage.sync();
+  return {};
 }
 
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes) {
@@ -132,18 +128,22 @@ Status IntervalFile::begin(std::vector<std::byte>& root, Finished& told) {
   }
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    ASSIGN_OR_RETURN(const Header header, newest_header(*storage_));
+    ASSIGN_OR_RETURN(Head head, Head::read(*storage_));
+    ASSIGN_OR_RETURN(const Header header, head.newest());
     if (!writes_) {
       RETURN_IF_ERROR(pin(header.generation));
-      ASSIGN_OR_RETURN(const Header now, newest_header(*storage_));
+      ASSIGN_OR_RETURN(head, Head::read(*storage_));
+      ASSIGN_OR_RETURN(const Header now, head.newest());
       if (now.generation != header.generation) continue;  // committed meanwhile, maybe before we held the pin
     }
-    ASSIGN_OR_RETURN(const Bytes size, storage_->size());
-    ASSIGN_OR_RETURN(root, read_root(*storage_, size, header));
+    ASSIGN_OR_RETURN(StoredRoot stored, read_root(*storage_, head, header));
+    root = std::move(stored.bytes);
     told.root = header.root;
     if (!writes_) return {};
     ASSIGN_OR_RETURN(const Root decoded, decode_root(root));
-    return settle_space(decoded, size, told);
+    told.reuse = nobody_reads_before(header.generation);
+    stored_size_ = stored.size;
+    return settle_space(decoded, told);
   }
   return fail(
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
@@ -156,12 +156,19 @@ Status IntervalFile::pin(std::uint64_t generation) {
   return {};
 }
 
-// On rank 0, of the generation that is the newest from now on: whether older ones may be overwritten, and where it ends.
-Status IntervalFile::settle_space(const Root& root, Bytes size, Finished& told) {
-  told.reuse = root.generation == 1 || storage_->lock(pins_below(root.generation), LockMode::kExclusiveNow).has_value();
+// On rank 0, once `generation` is the newest: then nobody comes to read an older one.
+bool IntervalFile::nobody_reads_before(std::uint64_t generation) {
+  return generation == 1 || storage_->lock(pins_below(generation), LockMode::kExclusiveNow).has_value();
+}
+
+// On rank 0, of the generation that is the newest from now on, durably: where space is.
+Status IntervalFile::settle_space(const Root& root, Finished& told) {
   const Offset end = up(std::max(root.end(), told.root.end()));
-  if (told.reuse && size > end) RETURN_IF_ERROR(storage_->resize(end));
-  told.end = told.reuse ? end : std::max(end, up(size));
+  if (told.reuse && stored_size_ > end) {
+    RETURN_IF_ERROR(storage_->resize(end));
+    stored_size_ = end;
+  }
+  told.end = told.reuse ? end : std::max(end, up(stored_size_));
   if (shared_log_) shared_log_->clear();
   if (std::atomic<Bytes>* const taken = taken_on_node()) {
     taken->store(0);
@@ -196,6 +203,7 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
   chunk_ = {};
   free_.clear();
   taken_ = 0;
+  reach_ = 0;
   find_space(told);
 }
 
@@ -270,6 +278,7 @@ Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
     }
     const Extent part{chunk_.offset, std::min(bytes, chunk_.length)};
     chunk_ = {part.end(), chunk_.length - part.length};
+    reach_ = std::max(reach_, part.end());
     if (!taken.empty() && taken.back().end() == part.offset) {
       taken.back().length += part.length;
     } else {
@@ -296,6 +305,7 @@ Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
   }
   const Extent taken{chunk_.offset, bytes};
   chunk_ = {taken.end(), chunk_.length - bytes};
+  reach_ = std::max(reach_, taken.end());
   return taken;
 }
 
@@ -566,28 +576,23 @@ Status IntervalFile::commit() {
     size = std::max(size, each.size);
     changed = changed || !each.written.empty() || each.cut < before.size;
   }
-  if (!changed && size == before.size) return {};
+  if (!changed && size == before.size) {
+    const bool new_file = before.generation == 1 && group_.rank() == 0;
+    return before.generation == 1 ? agree(group_, new_file ? storage_->sync() : Status()) : Status();
+  }
 
   std::vector<Own> own;
-  const Status stored = guarded([&]() -> Status {
+  const Status prepared = guarded([&]() -> Status {
     ASSIGN_OR_RETURN(own, prepare(all));
-    return store(own);
+    return place(own);
   });
-  RETURN_IF_ERROR(agree(group_, stored));
-  std::vector<PartEntry> entries;
-  for (const Own& each : own) entries.push_back(each.entry);
-  ASSIGN_OR_RETURN(const std::vector<Buffer> told, allgatherv(group_, encode(std::span(entries))));
-  Root root{.generation = before.generation + 1,
-            .size = size,
-            .processes = static_cast<std::uint32_t>(group_.size()),
-            .parts = {}};
-  for (const Buffer& each : told) {
-    ASSIGN_OR_RETURN(const std::vector<PartEntry> theirs, decode_entries(each));
-    root.parts.insert(root.parts.end(), theirs.begin(), theirs.end());
-  }
+  RETURN_IF_ERROR(agree(group_, prepared));
+  ASSIGN_OR_RETURN(Root root, gather_root(own, size));
+  const std::vector<std::byte> encoded = group_.rank() == 0 ? encode(root) : std::vector<std::byte>();
   Finished mine;
+  RETURN_IF_ERROR(agree(group_, guarded([&] { return store(own, encoded, mine.root); })));
   Status finished;
-  if (group_.rank() == 0) finished = guarded([&] { return finish(root, mine); });
+  if (group_.rank() == 0) finished = guarded([&] { return finish(root, crc32c(encoded), mine); });
   mine.verdict = verdict_of(finished);
   ASSIGN_OR_RETURN(const std::vector<Finished> all_finished, allgather(group_, mine));
   const std::scoped_lock lock(mutex_);
@@ -595,6 +600,30 @@ Status IntervalFile::commit() {
   RETURN_IF_ERROR(worst({&all_finished.front().verdict, 1}));
   adopt(std::move(root), own, all_finished.front());
   return {};
+}
+
+// The next generation of everybody's parts; rank 0 learns how far the stored file reaches.
+Result<Root> IntervalFile::gather_root(const std::vector<Own>& own, Bytes size) {
+  std::vector<PartEntry> entries;
+  for (const Own& each : own) entries.push_back(each.entry);
+  Buffer mine = encode(std::span(entries));
+  const auto reach = std::as_bytes(std::span(&reach_, 1));
+  mine.insert(mine.end(), reach.begin(), reach.end());
+  ASSIGN_OR_RETURN(std::vector<Buffer> told, allgatherv(group_, mine));
+  Root root{.generation = seen_.generation->root().generation + 1,
+            .size = size,
+            .processes = static_cast<std::uint32_t>(group_.size()),
+            .parts = {}};
+  for (Buffer& each : told) {
+    Offset theirs_reach = 0;
+    std::memcpy(&theirs_reach, each.data() + each.size() - sizeof theirs_reach, sizeof theirs_reach);
+    each.resize(each.size() - sizeof theirs_reach);
+    stored_size_ = std::max(stored_size_, theirs_reach);
+    ASSIGN_OR_RETURN(const std::vector<PartEntry> theirs, decode_entries(each));
+    root.parts.insert(root.parts.end(), theirs.begin(), theirs.end());
+  }
+  RETURN_IF_ERROR(stored_extents(root));
+  return root;
 }
 
 Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
@@ -747,38 +776,54 @@ Status IntervalFile::merge_small(std::vector<Own>& parts) {
   return {};
 }
 
-// Writes the metadata of what has changed; then data and metadata are durable.
-Status IntervalFile::store(std::vector<Own>& parts) {
-  bool any = !written_.fragments.empty();
+// Gives the metadata of what has changed their places.
+Status IntervalFile::place(std::vector<Own>& parts) {
   for (Own& own : parts) {
     if (!own.changed) continue;
-    any = true;
-    const std::vector<std::byte> bytes = encode(*own.part);
-    ASSIGN_OR_RETURN(own.entry.metadata, allocate_whole(static_cast<Bytes>(bytes.size())));
-    own.entry.sum = crc32c(bytes);
-    RETURN_IF_ERROR(storage_->write(own.entry.metadata, bytes.data()));
+    own.metadata = encode(*own.part);
+    own.entry.sum = crc32c(own.metadata);
+    ASSIGN_OR_RETURN(own.entry.metadata, allocate_whole(static_cast<Bytes>(own.metadata.size())));
   }
-  return any ? storage_->sync() : Status();
+  return {};
 }
 
-// On rank 0: makes `root` the newest generation.
-Status IntervalFile::finish(const Root& root, Finished& told) {
-  RETURN_IF_ERROR(stored_extents(root));
-  const std::vector<std::byte> bytes = encode(root);
-  ASSIGN_OR_RETURN(told.root, allocate_whole(static_cast<Bytes>(bytes.size())));
-  RETURN_IF_ERROR(storage_->write(told.root, bytes.data()));
-  RETURN_IF_ERROR(storage_->sync());
-  const std::vector<std::byte> header =
-      encode(Header{.generation = root.generation, .root = told.root, .root_sum = crc32c(bytes)});
-  const auto slot = [&](std::uint64_t number) {
-    return storage_->write({static_cast<Offset>(number % kSlots) * kSlotBytes, kHeaderBytes}, header.data());
+// Writes the metadata, and rank 0 the root; then they and the data are durable.
+Status IntervalFile::store(const std::vector<Own>& parts, const std::vector<std::byte>& root, Extent& root_place) {
+  std::vector<Extent> extents;
+  std::vector<Span> memory;
+  const auto add = [&](Extent extent, const std::vector<std::byte>& bytes) {
+    extents.push_back(extent);
+    memory.push_back({const_cast<std::byte*>(bytes.data()), extent.length});
+  };
+  for (const Own& own : parts)
+    if (own.changed) add(own.entry.metadata, own.metadata);
+  if (group_.rank() == 0) {
+    ASSIGN_OR_RETURN(root_place, allocate_whole(static_cast<Bytes>(root.size())));
+    stored_size_ = std::max(stored_size_, root_place.end());
+    add(root_place, root);
+  }
+  if (!extents.empty()) RETURN_IF_ERROR(storage_->writev(extents, memory));
+  return extents.empty() && written_.fragments.empty() ? Status() : storage_->sync();
+}
+
+// On rank 0: makes `root` the newest generation. What need not wait for the slot to be durable goes on beside.
+Status IntervalFile::finish(const Root& root, std::uint32_t sum, Finished& told) {
+  const std::vector<std::byte> header = encode(Header{.generation = root.generation, .root = told.root, .root_sum = sum});
+  const auto slot = [&](std::uint64_t number) -> Status {
+    RETURN_IF_ERROR(storage_->write({static_cast<Offset>(number % kSlots) * kSlotBytes, kHeaderBytes}, header.data()));
+    return {};
   };
   told.broken = true;
   RETURN_IF_ERROR(slot(root.generation));
-  RETURN_IF_ERROR(storage_->sync());
-  RETURN_IF_ERROR(slot(root.generation + 1));  // durable before the next commit writes a slot
-  ASSIGN_OR_RETURN(const Bytes size, storage_->size());
-  RETURN_IF_ERROR(settle_space(root, size, told));
+  Status both;
+  {
+    Worker beside;
+    beside.post([&] { told.reuse = nobody_reads_before(root.generation); });
+    both = storage_->sync();
+    if (both) both = slot(root.generation + 1);  // durable before the next commit writes a slot
+  }
+  RETURN_IF_ERROR(both);
+  RETURN_IF_ERROR(settle_space(root, told));
   told.broken = false;
   return {};
 }

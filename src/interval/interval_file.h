@@ -18,10 +18,9 @@ namespace stridio {
 
 class IntervalFile final : public Storage {
  public:
-  // What the storage holds: an interval file may be damaged.
-  enum class Content { kNothing, kIntervals, kOther };
+  using Content = Head::Content;
   static Result<Content> recognized(Storage& storage);
-  // Makes an empty file one, with a first generation that is empty.
+  // Makes an empty file one, with a first generation that is empty; durable with the first commit.
   static Status format(Storage& storage);
   // Collective; fails alike on all ranks. kFileInUse where another program, or this one by another handle, has it open
   // for writing. `group` must outlive it.
@@ -73,6 +72,7 @@ class IntervalFile final : public Storage {
     PartEntry entry;
     std::shared_ptr<const Part> part;  // null: not read, and not changed
     bool changed = false;
+    std::vector<std::byte> metadata = {};  // to be stored
   };
   // What a process has done since the last commit.
   struct Announcement {
@@ -94,7 +94,8 @@ class IntervalFile final : public Storage {
   Status load();
   Status begin(std::vector<std::byte>& root, Finished& told);
   Status pin(std::uint64_t generation);
-  Status settle_space(const Root& root, Bytes size, Finished& told);
+  bool nobody_reads_before(std::uint64_t generation);
+  Status settle_space(const Root& root, Finished& told);
   void adopt(Root root, const std::vector<Own>& own, const Finished& told);
 
   void find_space(const Finished& told);
@@ -119,8 +120,10 @@ class IntervalFile final : public Storage {
   Result<Own> moved(const IntervalMap& map);
   Result<std::shared_ptr<const Part>> known_part(const PartEntry& entry);
   Status merge_small(std::vector<Own>& parts);
-  Status store(std::vector<Own>& parts);
-  Status finish(const Root& root, Finished& told);
+  Status place(std::vector<Own>& parts);
+  Result<Root> gather_root(const std::vector<Own>& own, Bytes size);
+  Status store(const std::vector<Own>& parts, const std::vector<std::byte>& root, Extent& root_place);
+  Status finish(const Root& root, std::uint32_t sum, Finished& told);
 
   Group& group_;
   const std::unique_ptr<Storage> storage_;
@@ -141,6 +144,8 @@ class IntervalFile final : public Storage {
   Bytes taken_ = 0;            // of it, where there is one rank
   std::vector<Extent> free_;   // taken by this one, whole cells, the last to be used first;
   Extent chunk_;               // the one in use
+  Offset reach_ = 0;           // behind all that this one has taken since the last commit
+  Bytes stored_size_ = 0;      // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
 };
 

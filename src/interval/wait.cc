@@ -36,11 +36,11 @@ Result<Seen> look_at(const std::string& path) {
   Seen seen{.exists = true};
   // The lock first: what a program has committed before it let go of it is seen. Where there are no locks, nobody is.
   seen.open_for_writing = is_locked_posix(path, kWriterLock).value_or(false);
-  ASSIGN_OR_RETURN(const IntervalFile::Content content, IntervalFile::recognized(**storage));
-  if (content == IntervalFile::Content::kNothing) return seen;
-  if (content == IntervalFile::Content::kOther)
+  ASSIGN_OR_RETURN(const Head head, Head::read(**storage));
+  if (head.content() == Head::Content::kNothing) return seen;
+  if (head.content() == Head::Content::kOther)
     return fail(Error{.code = Code::kBadFileName, .what = "not an interval file: it has no generations", .path = path});
-  const auto header = newest_header(**storage);
+  const auto header = head.newest();
   if (!header && header.error().code != Code::kIo) return fail(header.error());
   seen.generation = header ? header->generation : 0;  // while the first is being written, none is whole
   return seen;

@@ -175,14 +175,15 @@ class PosixLock final : public RangeLock {
 };
 
 Status PosixStorage::inspect() {
-  struct stat info;
-  if (::fstat(fd_, &info) != 0) return fail_errno(errno, "asking for the kind of file", path_);
-  if (S_ISDIR(info.st_mode))
+  struct statx info;  // as known from opening: no network file system is asked again
+  if (::statx(fd_, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &info) != 0)
+    return fail_errno(errno, "asking for the kind of file", path_);
+  if (S_ISDIR(info.stx_mode))
     return fail_here(Code::kBadFileName, "opening a directory as a file", EISDIR);
-  if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))
+  if (S_ISFIFO(info.stx_mode) || S_ISSOCK(info.stx_mode))
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
-  alignment_ = std::max<Bytes>(1, info.st_blksize);
-  maps_ = S_ISREG(info.st_mode) && mode_.read && is_local(fd_);
+  alignment_ = std::max<Bytes>(1, info.stx_blksize);
+  maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(fd_);
   // Asking who holds a lock tells whether the file system has any.
   struct flock anyone = flock_of(kWholeFile, F_WRLCK);
   if (calls_.lock(fd_, F_OFD_GETLK, &anyone) != 0 && means_no_locks(errno)) locks_ = false;
