@@ -86,6 +86,7 @@ Status FileImpl::close() {
     if (!parts_.mode.delete_on_close) {
       committed = flush_together();
       if (committed && parts_.interval) committed = parts_.interval->commit();
+      if (committed && parts_.replaces) committed = parts_.storage->sync();
     }
     mine = shared_.pointer->reset(0);
     if (!committed) mine = committed;
@@ -94,6 +95,7 @@ Status FileImpl::close() {
     parts_.interval = nullptr;
     parts_.storage.reset();
     mine = agree(*parts_.group, intact ? mine : intact);
+    if (parts_.replaces) mine = replace(mine);
     if (mine && parts_.mode.delete_on_close) {
       if (parts_.group->rank() == 0) mine = remove_posix(parts_.path);
       mine = agree(*parts_.group, mine);
@@ -110,6 +112,19 @@ Status FileImpl::close() {
   }
   parts_.group.reset();
   return mine;
+}
+
+// The new version takes the file's place, if it is whole.
+Status FileImpl::replace(const Status& closed) {
+  RETURN_IF_ERROR(closed);
+  Status whole;
+  if (write_failed_)
+    whole = fail(Error{.code = Code::kIo,
+                       .what = "the file is left as it was, since a write to its new version has failed (hint "
+                               "stridio_commit=atomic)",
+                       .path = parts_.path});
+  RETURN_IF_ERROR(agree(*parts_.group, whole));
+  return agree(*parts_.group, parts_.replacement ? parts_.replacement->commit() : Status());
 }
 
 // ---- View and hints
@@ -365,6 +380,7 @@ Result<Access> FileImpl::bind(const Access& access) {
 Result<Bytes> FileImpl::transfer(const Access& access) {
   const Stopwatch watch(parts_.report->times().total);
   auto moved = access.collective ? transfer_together(access) : transfer_alone(access);
+  if (!moved && access.direction == Direction::kWrite) write_failed_ = true;
   if (!moved) return fail(at_path(std::move(moved).error(), parts_.path));
   return moved;
 }

@@ -7,6 +7,7 @@
 
 #include "collective/collective.h"
 #include "file/file.h"
+#include "file/replacement.h"
 #include "file/report.h"
 #include "file/shared_state.h"
 #include "interval/cache.h"
@@ -22,6 +23,8 @@ struct FileParts {
   AccessMode mode;
   Hints hints;
   std::string path;
+  bool replaces = false;             // the storage is a new version of the file at `path`,
+  std::unique_ptr<Replacement> replacement = nullptr;  // rank 0's
   std::string report_directory;      // empty: no report
   bool explain = false;
   bool readable = true;              // a write-only file may forbid reading
@@ -94,11 +97,13 @@ class FileImpl final : public File {
     learn(corrections_[static_cast<std::size_t>(direction)]);
   }
   void note_layout();
+  Status replace(const Status& closed);
   void explain(const char* call, const std::string& why) const;
 
   FileParts parts_;
   SharedState shared_;
   View view_;
+  std::atomic<bool> write_failed_ = false;
   bool own_holes_ = false;  // nobody of the group or outside writes the holes of this rank's requests
   bool atomic_ = false;
   std::mutex correction_mutex_;

@@ -44,6 +44,11 @@ constexpr std::array kTable{
               "also until the file exists; reports the one that was opened, so that the file's own info opens the next",
               true},
     HintEntry{"stridio_wait_seconds", "60", "how long that may take; then the opening fails", true},
+    HintEntry{"stridio_commit", "direct",
+              "atomic: a flat file opened for writing is written beside, as `.NAME.stridio-commit`, and takes its place at "
+              "MPI_File_close, if no write has failed; till then, and if the job dies, the file is as it was. One that "
+              "exists is copied first. Interval files are committed so anyway; taken at open",
+              true},
     HintEntry{"stridio_node_ranks", "0",
               "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)",
               true},
@@ -80,6 +85,11 @@ bool parse_layout(const std::string& text, bool& interval) {
   return interval || text == "flat";
 }
 
+bool parse_commit(const std::string& text, bool& atomic) {
+  atomic = text == "atomic";
+  return atomic || text == "direct";
+}
+
 bool parse_number(const std::string& text, std::optional<std::uint64_t>& out) {
   std::uint64_t value = 0;
   if (!text.empty() && !parse<std::uint64_t>(text, 0, std::uint64_t{1} << 62, value)) return false;
@@ -106,6 +116,7 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
   if (name == "stridio_cache_bytes") return parse<Bytes>(value, 4096, kLargestBuffer, hints.cache_bytes);
   if (name == "stridio_wait_generation") return parse_number(value, hints.wait_generation);
   if (name == "stridio_wait_seconds") return parse(value, 0, 1 << 30, hints.wait_seconds);
+  if (name == "stridio_commit") return parse_commit(value, hints.commit_atomic);
   if (name == "stridio_node_ranks") return parse(value, 0, 1 << 30, hints.node_ranks);
   return true;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/guarded.h"
 #include "base/log.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
@@ -121,6 +122,29 @@ Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wan
   return true;
 }
 
+// Collective: whether the file is replaced, which an interval file is not. Rank 0 gets what does it.
+Result<bool> begin_replacement(Group& group, const std::string& path, const AccessMode& mode,
+                               std::unique_ptr<Replacement>& made) {
+  Status mine;
+  int replaces = 1;
+  if (group.rank() == 0) {
+    mine = guarded([&]() -> Status {
+      if (const auto storage = open_posix(path, {.read = true})) {
+        ASSIGN_OR_RETURN(const IntervalFile::Content content, IntervalFile::recognized(**storage));
+        if (content == IntervalFile::Content::kIntervals) {
+          replaces = 0;
+          return {};
+        }
+      }
+      ASSIGN_OR_RETURN(made, Replacement::begin(path, mode));
+      return {};
+    });
+  }
+  RETURN_IF_ERROR(agree(group, mine));
+  ASSIGN_OR_RETURN(const std::vector<int> all, allgather(group, replaces));
+  return all.front() == 1;
+}
+
 // As long as the hints say, for a generation that is newer than they say. Collective.
 Status wait_as_hinted(Group& group, const std::string& path, const Hints& hints) {
   const std::uint64_t newer_than = *hints.wait_generation;
@@ -172,9 +196,15 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     const Stopwatch watch(parts.report->times().open), all(parts.report->times().total);
     RETURN_IF_ERROR(same_mode(*group, mode));
     ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, {}, with_environment(given)));
-    const auto path = path_of(name);
-    const bool created_before = mode.create && group->size() > 1;
-    if (created_before) {
+    auto path = path_of(name);
+    const bool wants_intervals = parts.hints.interval || name.starts_with(kIntervalPrefix);
+    if (path) parts.path = *path;
+    if (path && parts.hints.commit_atomic && mode.writes() && !wants_intervals) {
+      ASSIGN_OR_RETURN(parts.replaces, begin_replacement(*group, *path, mode, parts.replacement));
+      if (parts.replaces) path = Replacement::beside(*path);
+    }
+    const bool created_before = parts.replaces || (mode.create && group->size() > 1);
+    if (created_before && !parts.replaces) {
       Status created = path ? Status() : fail(path.error());
       if (path && group->rank() == 0)
         created = open_as(mode, true, [&](const OpenMode& wanted) { return create_posix(*path, wanted); });
@@ -191,11 +221,10 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     Status mine = storage ? Status() : fail(storage.error());
     Learnt learnt;
     if (storage && group->rank() == 0) {
-      const bool wanted = parts.hints.interval || name.starts_with(kIntervalPrefix);
       Result<bool> interval = false;
       if (parts.readable) {
-        interval = is_interval_file(**storage, mode, wanted);
-      } else if (wanted) {
+        interval = is_interval_file(**storage, mode, wants_intervals);
+      } else if (wants_intervals) {
         interval = fail(
             Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = *path});
       }
@@ -207,7 +236,6 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     }
     ASSIGN_OR_RETURN(learnt, all_opened(*group, mine, learnt));
     parts.profile = learnt.profile;
-    parts.path = *path;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
     if (learnt.interval) {
       ASSIGN_OR_RETURN(auto interval, IntervalFile::open(*group, std::move(parts.storage), mode.writes()));

@@ -1,0 +1,86 @@
+#include "file/replacement.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "interval/format.h"
+#include "storage/posix.h"
+
+namespace stridio {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path resolved(const std::string& path) {
+  std::error_code failed;
+  fs::path whole = fs::weakly_canonical(path, failed);
+  return failed ? fs::path(path) : whole;
+}
+
+// What opening `path` would say.
+Result<bool> exists_for(const std::string& path, const AccessMode& mode) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(path, failed);
+  const bool exists = fs::exists(status);
+  if (!exists && failed && failed.value() != ENOENT) return fail_errno(failed.value(), "opening", path);
+  if (exists && mode.exclusive)
+    return fail(Error{.code = Code::kFileExists, .what = "opening a file that exists, with MPI_MODE_EXCL", .path = path});
+  if (!exists && !mode.create) return fail_errno(ENOENT, "opening", path);
+  if (exists && !fs::is_regular_file(status))
+    return fail(Error{.code = Code::kBadFileName,
+                      .what = "replacing what is no regular file; without the hint stridio_commit=atomic it can be written",
+                      .path = path});
+  if (exists && ::access(path.c_str(), R_OK | W_OK) != 0) return fail_errno(errno, "opening", path);
+  return exists;
+}
+
+}  // namespace
+
+std::string Replacement::beside(const std::string& path) {
+  const fs::path whole = resolved(path);
+  return (whole.parent_path() / ("." + whole.filename().string() + ".stridio-commit")).string();
+}
+
+Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path, const AccessMode& mode) {
+  ASSIGN_OR_RETURN(const bool exists, exists_for(path, mode));
+  std::unique_ptr<Replacement> made(new Replacement(resolved(path).string(), beside(path)));
+  ASSIGN_OR_RETURN(auto storage, open_posix(made->beside_, {.read = true, .write = true, .create = true}));
+  auto lock = storage->lock(kWriterLock, LockMode::kExclusiveNow);
+  if (!lock && lock.error().code == Code::kFileInUse) {
+    made->committed_ = true;  // the other's file stays
+    return fail(Error{.code = Code::kFileInUse,
+                      .what = "another program is writing a new version of the file (hint stridio_commit=atomic)",
+                      .path = path});
+  }
+  if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
+  if (lock) made->writing_ = *std::move(lock);
+  made->storage_ = std::move(storage);
+  RETURN_IF_ERROR(made->storage_->resize(0));
+  if (exists) {
+    std::error_code failed;
+    fs::copy_file(made->path_, made->beside_, fs::copy_options::overwrite_existing, failed);
+    if (failed) return fail_errno(failed.value(), "copying to " + made->beside_, path);
+  }
+  return made;
+}
+
+Replacement::~Replacement() {
+  if (!committed_) (void)remove_posix(beside_);
+}
+
+Status Replacement::commit() {
+  if (::rename(beside_.c_str(), path_.c_str()) != 0)
+    return fail_errno(errno, "giving the new version its name, from " + beside_, path_);
+  committed_ = true;
+  const std::string folder = fs::path(path_).parent_path().string();
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return {};  // a folder that may not be read: the name is there, if not yet durable
+  const int why = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+  ::close(fd);
+  return why == 0 ? Status() : fail_errno(why, "making the name durable", path_);
+}
+
+}  // namespace stridio

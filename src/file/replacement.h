@@ -1,0 +1,37 @@
+// A flat file that is written beside, under another name, and takes its place when it is whole: hint stridio_commit=atomic.
+// Whoever opens the path sees the file as it was before, or as it is at MPI_File_close; a job that dies in between changes
+// nothing of it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "file/file.h"
+#include "storage/storage.h"
+
+namespace stridio {
+
+class Replacement {
+ public:
+  // Where it is written: in the file's own folder; a symbolic link's is that of the file behind it. What a dead job has left
+  // there is used again.
+  static std::string beside(const std::string& path);
+  // Makes that file, a copy of the one at `path` where there is one. kFileInUse where another writes one already; other errors
+  // as opening `path` with `mode` would give.
+  static Result<std::unique_ptr<Replacement>> begin(const std::string& path, const AccessMode& mode);
+  // Unless it was committed, nothing stays.
+  ~Replacement();
+
+  // It takes the place of the file at `path`, durably if its bytes are.
+  Status commit();
+
+ private:
+  Replacement(std::string path, std::string beside) : path_(std::move(path)), beside_(std::move(beside)) {}
+
+  const std::string path_, beside_;
+  std::unique_ptr<Storage> storage_;
+  std::unique_ptr<RangeLock> writing_;
+  bool committed_ = false;
+};
+
+}  // namespace stridio
