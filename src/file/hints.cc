@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <numeric>
 
 namespace stridio {
@@ -167,6 +168,19 @@ std::string hints_markdown() {
     text += fmt::format("| `{}` | {} | {} | {} |\n", entry.name, entry.default_value,
                         entry.same_on_all ? "same" : "", entry.doc);
   return text;
+}
+
+HintList with_environment(const HintList& given) {
+  HintList hints;
+  const char* const text = std::getenv("STRIDIO_HINTS");
+  for (std::string_view left = text ? text : ""; !left.empty();) {
+    const std::string_view entry = left.substr(0, left.find(';'));
+    left.remove_prefix(std::min(left.size(), entry.size() + 1));
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    if (!entry.empty()) hints.emplace_back(entry.substr(0, equals), entry.substr(std::min(equals + 1, entry.size())));
+  }
+  hints.insert(hints.end(), given.begin(), given.end());
+  return hints;
 }
 
 Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::string>& warnings) {

@@ -52,6 +52,9 @@ std::span<const HintEntry> hint_table();
 // The table as a document: docs/hints.md.
 std::string hints_markdown();
 
+// STRIDIO_HINTS=NAME=VALUE;NAME=VALUE, of users who cannot change the program; what the program says goes before.
+HintList with_environment(const HintList& given);
+
 // `base` with `given` laid over it. A bad value of a known hint is ignored with one warning in `warnings` (MPI-4.1
 // section 14.2.8: an implementation may ignore hints), as is a misspelt `stridio_` name, with the nearest right one named.
 Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::string>& warnings);

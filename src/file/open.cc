@@ -80,20 +80,6 @@ Status same_mode(Group& group, const AccessMode& mode) {
   return {};
 }
 
-// STRIDIO_HINTS=NAME=VALUE;NAME=VALUE, of users who cannot change the program; what the program says goes before.
-HintList with_environment(const HintList& given) {
-  HintList hints;
-  const char* const text = std::getenv("STRIDIO_HINTS");
-  for (std::string_view left = text ? text : ""; !left.empty();) {
-    const std::string_view entry = left.substr(0, left.find(';'));
-    left.remove_prefix(std::min(left.size(), entry.size() + 1));
-    const std::size_t equals = std::min(entry.find('='), entry.size());
-    if (!entry.empty()) hints.emplace_back(entry.substr(0, equals), entry.substr(std::min(equals + 1, entry.size())));
-  }
-  hints.insert(hints.end(), given.begin(), given.end());
-  return hints;
-}
-
 // What rank 0 has learnt of the file, which all take over.
 struct Learnt {
   Profile profile;  // of its mount

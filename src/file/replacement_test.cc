@@ -1,6 +1,7 @@
 // The hint stridio_commit=atomic, on real files.
 #include "file/replacement.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -138,8 +139,8 @@ TEST_P(ReplacementTest, DeletedOnCloseIsDeleted) {
 
 TEST_P(ReplacementTest, AnIntervalFileIsItsOwn) {
   on_ranks([&](std::shared_ptr<Group> group) {
-    for (const char* const prefix : {"interval:", ""}) {
-      auto file = File::open(group, prefix + path(), kCreate, kAtomic);
+    for (const std::string_view prefix : {"interval:", ""}) {
+      auto file = File::open(group, fmt::format("{}{}", prefix, path()), kCreate, kAtomic);
       ASSERT_TRUE(file) << file.error().text();
       EXPECT_EQ((*file)->hints().entries.at("stridio_layout"), "interval");
       ASSERT_TRUE((*file)->close());

@@ -100,8 +100,10 @@ Status Levels::make_node(const std::optional<SharedGroupOptions>& sharing) {
   const std::vector<int>& members = members_[static_cast<std::size_t>(own_)];
   Subgroup messages(whole_, members);
   const bool alone = members.size() == 1;
-  ASSIGN_OR_RETURN(node_, make_shared_group(alone ? bootstrap_alone() : bootstrap_over(messages),
-                                            alone ? SharedGroupOptions{.one_address_space = true} : *sharing));
+  SharedGroupOptions options = alone ? SharedGroupOptions{.one_address_space = true} : *sharing;
+  options.known_as = members;
+  options.known_size = whole_.size();
+  ASSIGN_OR_RETURN(node_, make_shared_group(alone ? bootstrap_alone() : bootstrap_over(messages), std::move(options)));
   if (node_->rank() == 0) {
     std::vector<int> leaders;
     for (const auto& each : members_) leaders.push_back(each.front());

@@ -44,17 +44,21 @@
 // Cost: an agreement is one atomic add a rank and one wake by the last; a message is two copies.
 #include "group/shared_group.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "group/futex.h"
 #include "group/levels.h"
+#include "group/overdue.h"
 #include "group/process_id.h"
 
 namespace stridio {
@@ -84,6 +88,7 @@ struct Header {
   alignas(kLine) std::atomic<std::uint64_t> why;  // Cause in the high half, rank in the low; set
                                                   // before kFailed
   SharedWord left;                                // how many ranks have left
+  SharedWord reported;                            // the last agreement that was said to take too long
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -91,6 +96,7 @@ struct alignas(kLine) Card {
   SharedWord bell;
   SharedWord sleepers;  // on `bell`
   SharedWord left;
+  SharedWord entered;  // the last agreement
   ProcessId process;  // this and the next are constant once the segment is agreed upon
   cpu_set_t cores;
 };
@@ -170,6 +176,11 @@ class Wait {
   enum class Then { kLook, kLookAtPeersToo };
   // Until `word` no longer holds `seen`, or a nap later.
   Then nap(SharedWord& word, std::uint32_t seen, SharedWord& sleepers);
+  // Calls `say`, once, when it has taken too long.
+  template <typename Say>
+  void complain(Say say) {
+    if (patience_ && patience_->ends()) say(*patience_);
+  }
 
  private:
   bool spun(const SharedWord& word, std::uint32_t seen);
@@ -177,6 +188,7 @@ class Wait {
   const SharedGroupOptions& options_;
   bool spin_;
   std::optional<steady_clock::time_point> watch_at_;
+  std::optional<Patience> patience_;
 };
 
 bool Wait::spun(const SharedWord& word, std::uint32_t seen) {
@@ -200,6 +212,7 @@ Wait::Then Wait::nap(SharedWord& word, std::uint32_t seen, SharedWord& sleepers)
   if (options_.progress) options_.progress();
   const auto now = steady_clock::now();
   if (!watch_at_) watch_at_ = now + options_.watch_period;
+  if (!patience_) patience_.emplace();
   if (now < *watch_at_) return Then::kLook;
   watch_at_ = now + options_.watch_period;
   return Then::kLookAtPeersToo;
@@ -217,10 +230,10 @@ struct Transfer {
 using Transfers = std::vector<Transfer>;
 
 std::vector<int> peers(const Transfers& sends, const Transfers& receives) {
-  std::vector<int> ranks;
-  for (const Transfer& send : sends) ranks.push_back(send.peer);
-  for (const Transfer& receive : receives) ranks.push_back(receive.peer);
-  return ranks;
+  std::set<int> ranks;
+  for (const Transfer& send : sends) ranks.insert(send.peer);
+  for (const Transfer& receive : receives) ranks.insert(receive.peer);
+  return {ranks.begin(), ranks.end()};
 }
 
 class SharedGroup final : public Group {
@@ -255,6 +268,7 @@ class SharedGroup final : public Group {
   std::optional<Doubt> find_left(const std::vector<int>& ranks) const;
   std::optional<Doubt> find_dead(const std::vector<int>& ranks) const;
   Error fail_for(Doubt doubt);
+  void complain(const Patience& patience, std::vector<int> missing) const;
 
   Result<const std::byte*> agree(std::span<const std::byte> mine);
   bool complete(std::uint32_t number);
@@ -340,6 +354,16 @@ Error SharedGroup::failure() const {
   return error;
 }
 
+// One rank for all that wait in this agreement.
+void SharedGroup::complain(const Patience& patience, std::vector<int> missing) const {
+  std::erase_if(missing, [&](int r) { return board_.card(r).entered.load(std::memory_order_acquire) == agreements_; });
+  if (missing.empty() || header().reported.exchange(agreements_) == agreements_) return;
+  const auto known_as = [&](int r) { return options_.known_as.empty() ? r : options_.known_as[static_cast<std::size_t>(r)]; };
+  for (int& each : missing) each = known_as(each);
+  warn(fmt::format("rank {} of {} {}: {} {} missing", known_as(rank_), options_.known_as.empty() ? size_ : options_.known_size,
+                   patience.text(), list_of(missing), missing.size() == 1 ? "is" : "are"));
+}
+
 // Fails the group, unless it has failed before; its first failure.
 Error SharedGroup::fail_for(Doubt doubt) {
   std::uint64_t none = 0;
@@ -384,6 +408,7 @@ Result<const std::byte*> SharedGroup::agree(std::span<const std::byte> mine) {
   const std::uint32_t number = ++agreements_;
   std::byte* const row = board_.row(number % 2);
   if (!mine.empty()) std::memcpy(row + rank_ * kAgreementBytes, mine.data(), mine.size());
+  board_.card(rank_).entered.store(number, std::memory_order_release);
   const auto arrived = header().arrivals.fetch_add(1, std::memory_order_acq_rel) + 1;
   if (arrived == static_cast<std::uint32_t>(size_)) {
     if (!complete(number)) return fail(failure());
@@ -416,8 +441,10 @@ Status SharedGroup::await(std::uint32_t number) {
     }
     doubt = find_left(others_);
     if (doubt) continue;
-    if (wait.nap(header().state, state, header().sleepers) == Wait::Then::kLookAtPeersToo)
+    if (wait.nap(header().state, state, header().sleepers) == Wait::Then::kLookAtPeersToo) {
       doubt = find_dead(others_);
+      if (!doubt) wait.complain([&](const Patience& patience) { complain(patience, others_); });
+    }
   }
 }
 
@@ -469,7 +496,10 @@ Status SharedGroup::finish(Ticket ticket) {
     if (doubt) return give_up(fail_for(*doubt));
     doubt = find_left(peers(sends_, receives_));
     if (doubt) continue;
-    if (wait.nap(card.bell, bell, card.sleepers) == Wait::Then::kLookAtPeersToo) doubt = find_dead(peers(sends_, receives_));
+    if (wait.nap(card.bell, bell, card.sleepers) == Wait::Then::kLookAtPeersToo) {
+      doubt = find_dead(peers(sends_, receives_));
+      if (!doubt) wait.complain([&](const Patience& patience) { complain(patience, peers(sends_, receives_)); });
+    }
   }
 }
 

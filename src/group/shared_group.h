@@ -18,6 +18,9 @@ struct SharedGroupOptions {
   std::function<void()> progress = {};
   // The ranks are threads of this process: one mapping serves all.
   bool one_address_space = false;
+  // For people: the ranks' numbers in a larger group, and its size. Empty: their own.
+  std::vector<int> known_as = {};
+  int known_size = 0;
   // How often a waiting rank looks whether the other processes live.
   std::chrono::milliseconds watch_period{1000};
 };

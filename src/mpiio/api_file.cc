@@ -11,15 +11,17 @@ namespace {
 
 int node_ranks(const HintList& hints) {
   std::vector<std::string> ignored;
-  return apply_hints(Hints{}, hints, ignored).node_ranks;
+  return apply_hints(Hints{}, with_environment(hints), ignored).node_ranks;
 }
 
 // A name or mode that is bad on this rank only still goes into the collective open, which refuses it on every rank.
 Result<std::shared_ptr<OpenFile>> open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info) {
+  const std::string path = name == nullptr ? "" : name;
+  const InCall in_call("MPI_File_open", path);
   const HintList hints = hints_of(info);
   const auto mode = access_mode(amode);
   ASSIGN_OR_RETURN(auto group, acquire_group(comm, node_ranks(hints)));
-  auto file = File::open(std::move(group), name == nullptr ? "" : name, mode.value_or(AccessMode{}), hints);
+  auto file = File::open(std::move(group), path, mode.value_or(AccessMode{}), hints);
   if (!mode) return fail(mode.error());
   if (name == nullptr) return fail(Code::kBadFileName, "the file name is a null pointer");
   if (!file) return fail(std::move(file).error());

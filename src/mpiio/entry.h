@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/guarded.h"
+#include "group/overdue.h"
 #include "mpiio/error.h"
 #include "mpiio/handle.h"
 
@@ -24,6 +25,7 @@ int on_file(MPI_File fh, Body&& body, const char* caller = __builtin_FUNCTION())
         default_handler(), MPI_FILE_NULL, MPI_ERR_FILE,
         fh == MPI_FILE_NULL ? "the file handle is MPI_FILE_NULL" : "the file handle is not that of an open file",
         caller);
+  const InCall in_call(caller, file->file->path());
   const Status status = guarded([&]() -> Status { return body(*file); });
   return status ? MPI_SUCCESS : raise(file->handler, fh, status.error(), caller);
 }

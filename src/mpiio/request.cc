@@ -89,6 +89,7 @@ Status start(const std::shared_ptr<OpenFile>& open, MPI_File fh, Form form, MPI_
   operation->conversion = std::move(prepared.conversion);
   Worker& worker = form.collective ? open->collective_worker : open->independent_worker;
   worker.post([operation, access = std::move(access)] {
+    const InCall in_call(operation->caller, operation->file->file->path());
     finish(operation, guarded([&] { return operation->file->file->transfer(access); }));
   });
   return {};

@@ -17,6 +17,7 @@
 
 #include "group/levels.h"
 #include "group/mpi/host_driver.h"
+#include "group/overdue.h"
 
 namespace stridio {
 namespace {
@@ -168,10 +169,12 @@ void MessageGroup::settle(Requests& requests) {
     return done != 0 || rc != MPI_SUCCESS;
   };
   Backoff backoff;
+  Patience patience;
   for (;;) {
     std::erase_if(requests, completed);
     if (requests.empty()) return;
     backoff.pause();
+    if (patience.ends()) say_alone(patience, rank_, size());
   }
 }
 

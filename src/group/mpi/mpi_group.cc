@@ -33,6 +33,7 @@
 
 #include "group/mpi/host_driver.h"
 #include "group/mpi/message_group.h"
+#include "group/overdue.h"
 #include "group/shared_group.h"
 
 namespace stridio {
@@ -362,6 +363,7 @@ Result<std::shared_ptr<Group>> acquire_group(MPI_Comm comm, int node_ranks) {
   ASSIGN_OR_RETURN(Pools* const pools, pools_of(comm));
   auto& pool = (*pools)[std::max(0, node_ranks)];
   if (!pool) {
+    const Alarm alarm(host.rank, host.size);
     ASSIGN_OR_RETURN(pool, Pool::make(host, node_ranks));
   }
   return pool->acquire(host);
