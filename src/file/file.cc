@@ -36,6 +36,7 @@ std::uint64_t fingerprint(const View& view) {
 FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) {
   note_layout();
   if (parts_.mode.writes()) cache_ = std::make_unique<WriteCache>(*parts_.storage, parts_.hints.cache_bytes);
+  if (parts_.checks) conflicts_ = std::make_unique<Conflicts>();
 }
 
 void FileImpl::note_layout() {
@@ -72,6 +73,7 @@ Status FileImpl::set_size(Bytes size) { return change_size(size, &Storage::resiz
 Status FileImpl::preallocate(Bytes size) { return change_size(size, &Storage::reserve, "preallocate"); }
 Result<Bytes> FileImpl::size() { return seen_storage().size(); }
 Status FileImpl::sync() {
+  RETURN_IF_ERROR(check_conflicts());
   RETURN_IF_ERROR(flush_together());
   if (parts_.interval) return parts_.interval->commit();
   return agree(*parts_.group, parts_.storage->sync());
@@ -82,9 +84,9 @@ Status FileImpl::close() {
   {
     const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
     const Status intact = agree(*parts_.group, shared_.pointer->intact());  // and nobody uses the pointer any more
-    Status committed;
+    Status committed = check_conflicts();
     if (!parts_.mode.delete_on_close) {
-      committed = flush_together();
+      if (const Status flushed = flush_together(); !flushed) committed = flushed;
       if (committed && parts_.interval) committed = parts_.interval->commit();
       if (committed && parts_.replaces) committed = parts_.storage->sync();
     }
@@ -113,6 +115,12 @@ Status FileImpl::close() {
   parts_.group.reset();
   return mine;
 }
+
+void FileImpl::note(Direction direction, const Pattern& file) {
+  if (conflicts_ && !atomic_) conflicts_->note(direction, file);
+}
+
+Status FileImpl::check_conflicts() { return conflicts_ ? conflicts_->check(*parts_.group, parts_.path) : Status(); }
 
 // The new version takes the file's place, if it is whole.
 Status FileImpl::replace(const Status& closed) {
@@ -419,6 +427,7 @@ Result<Bytes> FileImpl::transfer_alone(const Access& access) {
   const Bytes length = access.memory.pattern.size();
   ASSIGN_OR_RETURN(const Bytes position, take_position(access, length));
   const Pattern file = view_pattern(view_, position, length);
+  note(access.direction, file);
   if (access.direction == Direction::kWrite) return write_alone(file, access.memory);
   ASSIGN_OR_RETURN(const Transferred moved, execute_alone(access.direction, file, access.memory));
   return moved.bytes;
@@ -439,6 +448,7 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   if (!request.invalid) {
     request.file = view_pattern(view_, *position, length);
     request.memory = access.memory;
+    note(access.direction, request.file);
   }
   request.access = access_rules(access.direction);
   request.rules = collective_rules(access.direction);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "collective/collective.h"
+#include "file/conflicts.h"
 #include "file/file.h"
 #include "file/replacement.h"
 #include "file/report.h"
@@ -23,6 +24,7 @@ struct FileParts {
   AccessMode mode;
   Hints hints;
   std::string path;
+  bool checks = false;               // accesses for conflicts
   bool replaces = false;             // the storage is a new version of the file at `path`,
   std::unique_ptr<Replacement> replacement = nullptr;  // rank 0's
   std::string report_directory;      // empty: no report
@@ -98,6 +100,8 @@ class FileImpl final : public File {
   }
   void note_layout();
   Status replace(const Status& closed);
+  void note(Direction direction, const Pattern& file);
+  Status check_conflicts();
   void explain(const char* call, const std::string& why) const;
 
   FileParts parts_;
@@ -110,6 +114,7 @@ class FileImpl final : public File {
   std::array<Correction, 2> corrections_;  // by direction
   PatternCache patterns_;  // of the last collective access across nodes
   std::unique_ptr<WriteCache> cache_;  // a writer's
+  std::unique_ptr<Conflicts> conflicts_;
   std::mutex draining_;                // who hands on what it keeps
   std::mutex pointer_mutex_;
   Bytes pointer_ = 0;       // in bytes of the view's data

@@ -82,8 +82,9 @@ Status same_mode(Group& group, const AccessMode& mode) {
 
 // What rank 0 has learnt of the file, which all take over.
 struct Learnt {
-  Profile profile;  // of its mount
+  Profile profile = {};  // of its mount
   bool interval = false;
+  bool checks = false;
 };
 
 // An agreement after opening.
@@ -205,7 +206,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     };
     auto storage = open_as(mode, !created_before, opened);
     Status mine = storage ? Status() : fail(storage.error());
-    Learnt learnt;
+    Learnt learnt{.checks = Conflicts::wanted()};
     if (storage && group->rank() == 0) {
       Result<bool> interval = false;
       if (parts.readable) {
@@ -215,13 +216,14 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
             Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = *path});
       }
       if (interval) {
-        learnt = {profile_of(*path), *interval};
+        learnt = {profile_of(*path), *interval, learnt.checks};
       } else {
         mine = fail(interval.error());
       }
     }
     ASSIGN_OR_RETURN(learnt, all_opened(*group, mine, learnt));
     parts.profile = learnt.profile;
+    parts.checks = learnt.checks;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
     if (learnt.interval) {
       ASSIGN_OR_RETURN(auto interval, IntervalFile::open(*group, std::move(parts.storage), mode.writes()));

@@ -19,12 +19,6 @@ constexpr int kSayers = 64;
 
 thread_local std::pair<const char*, const std::string*> current{nullptr, nullptr};
 
-std::string current_call() {
-  if (current.first == nullptr) return "a collective call";
-  const std::string_view call = *current.first == 'P' ? current.first + 1 : current.first;
-  return fmt::format("{} of {}", call, *current.second);
-}
-
 Milliseconds limit_from_environment() {
   constexpr double kDefault = 60, kMost = 1e9;
   const char* const text = std::getenv("STRIDIO_HANG_SECONDS");
@@ -42,6 +36,11 @@ Milliseconds limit_from_environment() {
 InCall::InCall(const char* call, const std::string& path) : before_(std::exchange(current, {call, &path})) {}
 InCall::~InCall() { current = before_; }
 
+std::string InCall::name() {
+  if (current.first == nullptr) return "a call";
+  return *current.first == 'P' ? current.first + 1 : current.first;
+}
+
 Milliseconds Patience::limit() {
   static const Milliseconds limit = limit_from_environment();
   return limit;
@@ -53,7 +52,8 @@ bool Patience::ends() {
 }
 
 std::string Patience::text() const {
-  return fmt::format("has waited {} s in {}", std::chrono::duration<double>(limit()).count(), current_call());
+  return fmt::format("has waited {} s in {}{}{}", std::chrono::duration<double>(limit()).count(), InCall::name(),
+                     current.second == nullptr ? "" : " of ", current.second == nullptr ? "" : *current.second);
 }
 
 std::string list_of(const std::vector<int>& ranks) {

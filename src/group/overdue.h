@@ -19,6 +19,8 @@ class InCall {
   ~InCall();
   InCall(const InCall&) = delete;
   InCall& operator=(const InCall&) = delete;
+  // The one that the thread is in: MPI_File_..., "a call" where nobody said.
+  static std::string name();
 
  private:
   const std::pair<const char*, const std::string*> before_;
