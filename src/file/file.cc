@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
+#include "file/hint_sources.h"
 #include "file/profiles.h"
 #include "file/view.h"
 #include "storage/posix.h"
@@ -41,6 +42,8 @@ FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) {
 
 void FileImpl::note_layout() {
   parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat";
+  const bool at_once = !parts_.interval && parts_.hints.cache != Switch::kEnable;
+  parts_.hints.entries["romio_visibility_immediate"] = at_once ? "true" : "false";
   if (parts_.interval && parts_.mode.read_only && parts_.hints.wait_generation)
     parts_.hints.entries["stridio_wait_generation"] = std::to_string(parts_.interval->root().generation);
 }
@@ -107,6 +110,7 @@ Status FileImpl::close() {
   if (contradicted && parts_.group->rank() == 0) forget_profile(parts_.path);
   if (!parts_.report_directory.empty()) {
     parts_.report->note_profile(describe(parts_.profile));
+    parts_.report->note_hints(parts_.hints);
     parts_.report->note_view(view_.displacement, view_.filetype_extent, view_.filetype.encode());
     const Status written = parts_.report->write(parts_.report_directory, parts_.path,
                                                 parts_.group->rank(), parts_.group->size());
@@ -191,7 +195,9 @@ Status FileImpl::agreed_view(const View& view, const HintList& hints, std::optio
 
 Status FileImpl::set_hints(const HintList& hints) {
   RETURN_IF_ERROR(flush_together());
-  ASSIGN_OR_RETURN(parts_.hints, agree_on_hints(*parts_.group, parts_.hints, hints));
+  std::vector<std::string> warnings;
+  Hints all = apply_hints(parts_.hints, hints, kFromProgram, warnings);
+  ASSIGN_OR_RETURN(parts_.hints, agree_on_hints(*parts_.group, std::move(all), warnings));
   note_layout();
   return {};
 }

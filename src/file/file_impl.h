@@ -120,7 +120,7 @@ class FileImpl final : public File {
   Bytes pointer_ = 0;       // in bytes of the view's data
 };
 
-// `base` with `given` over it, warnings printed once by the first rank; the ranks must agree on what hints must agree on.
-Result<Hints> agree_on_hints(Group& group, const Hints& base, const HintList& given);
+// Collective: the ranks must agree on what hints must agree on; the first rank prints the warnings.
+Result<Hints> agree_on_hints(Group& group, Hints hints, const std::vector<std::string>& warnings);
 
 }  // namespace stridio

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <numeric>
 
 namespace stridio {
@@ -23,6 +22,8 @@ constexpr std::array kTable{
               "data sieving for writes; enable is the user's promise that all writers of the file lock, "
               "automatic never modifies bytes outside the request",
               true},
+    HintEntry{"collective_buffering", "",
+              "MPI's and OMPIO's: false stands for disable of both romio_cb_ hints, true for automatic", true},
     HintEntry{"ind_rd_buffer_size", "4194304", "bytes of a sieving read's window at most, 4096 or more", false},
     HintEntry{"ind_wr_buffer_size", "4194304", "bytes of a sieving write's window at most, 4096 or more", false},
     HintEntry{"stridio_method", "",
@@ -55,6 +56,25 @@ constexpr std::array kTable{
               true},
 };
 
+// What programs and sites give to other MPI-IO: kept and returned, and nothing more.
+struct KeptHint {
+  std::string_view names, of, why;
+};
+constexpr std::array kKept{
+    KeptHint{"access_style, cb_block_size, chunked, chunked_item, chunked_size, filename, file_perm, io_node_list, nb_proc, "
+             "num_io_nodes",
+             "MPI-4.1 section 14.2.8", "the pattern of each request says more; files are made with the process's umask"},
+    KeptHint{"striping_factor, striping_unit, start_iodevice", "MPI, ROMIO", "of the file system's own tools"},
+    KeptHint{"cb_config_list, romio_cb_alltoall, romio_cb_pfr, romio_cb_fr_types, romio_cb_fr_alignment, "
+             "romio_cb_ds_threshold, romio_aggregator_list, romio_no_indep_rw, romio_synchronized_flush, direct_read, "
+             "direct_write, romio_lustre_co_ratio, romio_lustre_coll_threshold, romio_lustre_ds_in_coll",
+             "ROMIO", "aggregators, file domains and requests are the planner's, call by call"},
+    KeptHint{"stripe_size, stripe_width, num_aggregators, shared_file_timeout", "OMPIO", "likewise"},
+    KeptHint{"cray_cb_nodes_multiplier, cray_cb_write_lock_mode, overcommit", "Cray", "likewise"},
+    KeptHint{"nc_num_aggrs_per_node, nc_striping, overstriping_ratio, file_striping", "PnetCDF, GIO",
+             "PnetCDF reads its own before Stridio sees them"},
+};
+
 template <typename Number>
 bool parse(const std::string& text, Number low, Number high, Number& out) {
   Number value{};
@@ -69,6 +89,15 @@ bool parse(const std::string& text, Switch& out) {
   else if (text == "disable") out = Switch::kDisable;
   else if (text == "automatic") out = Switch::kAutomatic;
   else return false;
+  return true;
+}
+
+// One name for both directions: what is said last counts.
+bool assign_collective_buffering(Hints& hints, const std::string& value) {
+  if (value != "true" && value != "false") return false;
+  hints.cb_read = hints.cb_write = value == "true" ? Switch::kAutomatic : Switch::kDisable;
+  for (const char* name : {"romio_cb_read", "romio_cb_write"})
+    hints.entries[name] = value == "true" ? "automatic" : "disable";
   return true;
 }
 
@@ -107,6 +136,7 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
   if (name == "romio_cb_write") return parse(value, hints.cb_write);
   if (name == "romio_ds_read") return parse(value, hints.ds_read);
   if (name == "romio_ds_write") return parse(value, hints.ds_write);
+  if (name == "collective_buffering") return assign_collective_buffering(hints, value);
   if (name == "ind_rd_buffer_size")
     return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_rd_buffer_size);
   if (name == "ind_wr_buffer_size")
@@ -157,8 +187,14 @@ std::string hints_markdown() {
   std::string text =
       "# Hints\n\n"
       "Given as `MPI_Info` to `MPI_File_open`, `MPI_File_set_view` or `MPI_File_set_info`; `MPI_File_get_info` "
-      "returns the values in force.\nFor programs that give none: `STRIDIO_HINTS=\"NAME=VALUE;NAME=VALUE\"` in the "
-      "environment of the ranks; what the program gives goes before.\n"
+      "returns the values in force.\nOther sources, the strongest first; what the program gives goes before all of them. Each must be "
+      "the same for all ranks.\n\n"
+      "- `STRIDIO_HINTS=\"NAME=VALUE;NAME=VALUE\"` in the environment of the ranks\n"
+      "- `MPICH_MPIIO_HINTS=\"PATTERN:NAME=VALUE:NAME=VALUE,PATTERN:...\"`, for files whose name, or its last part, meets the "
+      "pattern (`*.h5`)\n"
+      "- the file that `ROMIO_HINTS` names, else `/etc/romio-hints`: a name and a value a line, `#` starts a comment\n\n"
+      "`ROMIO_PRINT_HINTS=1` prints all values in force at each open; the records of `stridio run --report` name their "
+      "sources.\n\n"
       "A value that a hint does not have is ignored with one warning, and so is "
       "a misspelt name that starts with `stridio_`; other\nunknown names are kept and returned. Hints marked "
       "*same* must have one value on all ranks (else `MPI_ERR_NOT_SAME`).\n\n"
@@ -167,23 +203,22 @@ std::string hints_markdown() {
   for (const HintEntry& entry : kTable)
     text += fmt::format("| `{}` | {} | {} | {} |\n", entry.name, entry.default_value,
                         entry.same_on_all ? "same" : "", entry.doc);
+  text +=
+      "\n## Names of others\n\n"
+      "They are kept, returned by `MPI_File_get_info`, and change nothing:\n\n"
+      "| hint | of | why |\n|---|---|---|\n";
+  for (const KeptHint& kept : kKept) {
+    std::string names(kept.names);
+    for (std::size_t at = 0; (at = names.find(", ", at)) != std::string::npos; at += 4) names.replace(at, 2, "`, `");
+    text += fmt::format("| `{}` | {} | {} |\n", names, kept.of, kept.why);
+  }
+  text +=
+      "\nBesides, `MPI_File_get_info` returns `romio_visibility_immediate`: true where others on the node see what is written at "
+      "once (a flat\nfile without the cache), false where MPI_File_sync shows it.\n";
   return text;
 }
 
-HintList with_environment(const HintList& given) {
-  HintList hints;
-  const char* const text = std::getenv("STRIDIO_HINTS");
-  for (std::string_view left = text ? text : ""; !left.empty();) {
-    const std::string_view entry = left.substr(0, left.find(';'));
-    left.remove_prefix(std::min(left.size(), entry.size() + 1));
-    const std::size_t equals = std::min(entry.find('='), entry.size());
-    if (!entry.empty()) hints.emplace_back(entry.substr(0, equals), entry.substr(std::min(equals + 1, entry.size())));
-  }
-  hints.insert(hints.end(), given.begin(), given.end());
-  return hints;
-}
-
-Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::string>& warnings) {
+Hints apply_hints(const Hints& base, const HintList& given, const std::string& source, std::vector<std::string>& warnings) {
   Hints hints = base;
   if (hints.entries.empty())
     for (const HintEntry& entry : kTable)
@@ -192,12 +227,13 @@ Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::str
   for (const auto& [name, value] : given) {
     const HintEntry* known = find(name);
     if (!known && name.starts_with("stridio_")) {
-      warnings.push_back(fmt::format("no hint is called {}; did you mean {}?", name, nearest(name)));
+      warnings.push_back(fmt::format("no hint is called {}; did you mean {}? ({})", name, nearest(name), source));
     } else if (known && !assign(hints, name, value)) {
       warnings.push_back(
-          fmt::format("hint {} ignored: {} is not a value of it ({})", name, value, known->doc));
+          fmt::format("hint {} from the {} ignored: {} is not a value of it ({})", name, source, value, known->doc));
     } else {
       hints.entries[name] = value;
+      hints.sources[name] = source;
     }
   }
   return hints;

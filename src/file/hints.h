@@ -38,6 +38,7 @@ struct Hints {
 
   // Everything that the user gave or that is in force, for MPI_File_get_info: name to value.
   std::map<std::string, std::string> entries;
+  std::map<std::string, std::string> sources = {};  // who gave the value; default, where none is named
 };
 
 using HintList = std::vector<std::pair<std::string, std::string>>;
@@ -52,11 +53,9 @@ std::span<const HintEntry> hint_table();
 // The table as a document: docs/hints.md.
 std::string hints_markdown();
 
-// STRIDIO_HINTS=NAME=VALUE;NAME=VALUE, of users who cannot change the program; what the program says goes before.
-HintList with_environment(const HintList& given);
-
 // `base` with `given` laid over it. A bad value of a known hint is ignored with one warning in `warnings` (MPI-4.1
 // section 14.2.8: an implementation may ignore hints), as is a misspelt `stridio_` name, with the nearest right one named.
-Hints apply_hints(const Hints& base, const HintList& given, std::vector<std::string>& warnings);
+// `source` says who gave them.
+Hints apply_hints(const Hints& base, const HintList& given, const std::string& source, std::vector<std::string>& warnings);
 
 }  // namespace stridio

@@ -1,7 +1,8 @@
-#include "file/hints.h"
+#include "file/hint_sources.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -11,14 +12,14 @@ namespace {
 
 Hints given_hints(const HintList& given, std::vector<std::string>& warnings) {
   warnings.clear();
-  return apply_hints({}, given, warnings);
+  return apply_hints({}, given, "program", warnings);
 }
 
 TEST(Hints, DefaultsInTheTableAreTheOnesInForce) {
   std::vector<std::string> warnings;
   HintList defaults;
   for (const HintEntry& entry : hint_table())
-    defaults.emplace_back(entry.name, entry.default_value);
+    if (!entry.default_value.empty()) defaults.emplace_back(entry.name, entry.default_value);
   const Hints given = given_hints(defaults, warnings);
   EXPECT_TRUE(warnings.empty());
   const Hints none = given_hints({}, warnings);
@@ -61,6 +62,63 @@ TEST(Hints, ForeignNamesAreKept) {
   EXPECT_EQ(hints.entries.at("striping_factor"), "8");
   EXPECT_EQ(hints.entries.at("cb_nodes"), "3");
   EXPECT_EQ(hints.cb_nodes, 3);
+}
+
+TEST(Hints, RomiosFileIsReadAsRomioDoes) {
+  EXPECT_EQ(parse_hint_lines("# a comment\ncb_nodes 7\n\nromio_cb_write   enable  # and so on\nalone\n"),
+            (HintList{{"cb_nodes", "7"}, {"romio_cb_write", "enable"}}));
+}
+
+TEST(Hints, PatternsOfNames) {
+  const std::string text = "*.h5:cb_nodes=3:romio_cb_write=enable,/scratch/*:cb_nodes=5,a?c:cb_nodes=9";
+  EXPECT_EQ(parse_hint_patterns(text, "/home/x.h5"), (HintList{{"cb_nodes", "3"}, {"romio_cb_write", "enable"}}));
+  EXPECT_EQ(parse_hint_patterns(text, "/scratch/deep/abc"), (HintList{{"cb_nodes", "5"}, {"cb_nodes", "9"}}));
+  EXPECT_TRUE(parse_hint_patterns(text, "/home/h5").empty());
+  EXPECT_TRUE(parse_hint_patterns("", "/home/h5").empty());
+}
+
+TEST(Hints, TheStrongestSourceCountsAndIsNamed) {
+  const std::string path = testing::TempDir() + "stridio-romio-hints";
+  std::ofstream(path) << "cb_nodes 1\ncb_buffer_size 8192\nromio_ds_read disable\nstriping_factor 8\n";
+  setenv("ROMIO_HINTS", path.c_str(), 1);
+  setenv("MPICH_MPIIO_HINTS", "*.nc:cb_nodes=2:cb_buffer_size=16384", 1);
+  setenv("STRIDIO_HINTS", "cb_nodes=3;romio_ds_write=disable", 1);
+  std::vector<std::string> warnings;
+  const Hints hints = hints_for("a.nc", {{"romio_ds_write", "automatic"}}, warnings);
+  const Hints other = hints_for("a.h5", {}, warnings);
+  setenv("ROMIO_HINTS", "/no/such/file", 1);
+  const Hints missing = hints_for("a.h5", {}, warnings);
+  for (const char* name : {"ROMIO_HINTS", "MPICH_MPIIO_HINTS", "STRIDIO_HINTS"}) unsetenv(name);
+  std::remove(path.c_str());
+  const auto has = [](const Hints& all, const char* name, const std::string& value, const std::string& source) {
+    const auto given = all.sources.find(name);
+    return all.entries.at(name) == value && (given == all.sources.end() ? kFromDefault : given->second) == source;
+  };
+  EXPECT_TRUE(has(hints, "cb_nodes", "3", "STRIDIO_HINTS"));
+  EXPECT_TRUE(has(hints, "cb_buffer_size", "16384", "MPICH_MPIIO_HINTS"));
+  EXPECT_TRUE(has(hints, "romio_ds_read", "disable", path));
+  EXPECT_TRUE(has(hints, "romio_ds_write", "automatic", kFromProgram));
+  EXPECT_TRUE(has(hints, "romio_cb_read", "automatic", kFromDefault));
+  EXPECT_TRUE(has(hints, "striping_factor", "8", path));
+  EXPECT_EQ(hints.cb_nodes, 3);
+  EXPECT_EQ(other.cb_buffer_size, 8192);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings.front().find("/no/such/file"), std::string::npos);
+  EXPECT_TRUE(has(missing, "cb_buffer_size", "4194304", kFromDefault));
+}
+
+TEST(Hints, CollectiveBufferingMeansBothDirections) {
+  std::vector<std::string> warnings;
+  const Hints off = given_hints({{"collective_buffering", "false"}}, warnings);
+  EXPECT_EQ(off.cb_read, Switch::kDisable);
+  EXPECT_EQ(off.cb_write, Switch::kDisable);
+  EXPECT_EQ(off.entries.at("romio_cb_write"), "disable");
+  const Hints later = given_hints({{"collective_buffering", "false"}, {"romio_cb_read", "enable"}}, warnings);
+  EXPECT_EQ(later.cb_read, Switch::kEnable);
+  EXPECT_EQ(later.cb_write, Switch::kDisable);
+  EXPECT_TRUE(warnings.empty());
+  given_hints({{"collective_buffering", "perhaps"}}, warnings);
+  EXPECT_EQ(warnings.size(), 1u);
 }
 
 // STRIDIO_UPDATE_DOCS=1 writes the page anew.

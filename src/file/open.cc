@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
+#include "file/hint_sources.h"
 #include "file/profiles.h"
 #include "interval/interval_file.h"
 #include "interval/wait.h"
@@ -147,9 +148,7 @@ Status wait_as_hinted(Group& group, const std::string& path, const Hints& hints)
 
 }  // namespace
 
-Result<Hints> agree_on_hints(Group& group, const Hints& base, const HintList& given) {
-  std::vector<std::string> warnings;
-  Hints hints = apply_hints(base, given, warnings);
+Result<Hints> agree_on_hints(Group& group, Hints hints, const std::vector<std::string>& warnings) {
   if (group.rank() == 0)
     for (const std::string& warning : warnings) warn(warning);
   Buffer mine;
@@ -182,7 +181,9 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
   {
     const Stopwatch watch(parts.report->times().open), all(parts.report->times().total);
     RETURN_IF_ERROR(same_mode(*group, mode));
-    ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, {}, with_environment(given)));
+    std::vector<std::string> warnings;
+    Hints hints = hints_for(name, given, warnings);
+    ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, std::move(hints), warnings));
     auto path = path_of(name);
     const bool wants_intervals = parts.hints.interval || name.starts_with(kIntervalPrefix);
     if (path) parts.path = *path;
@@ -235,6 +236,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
   if (const char* explain = std::getenv("STRIDIO_EXPLAIN")) parts.explain = *explain == '1';
   if (parts.explain && group->rank() == 0) inform(fmt::format("{}: {}", parts.path, describe(parts.profile)));
   auto file = std::make_unique<FileImpl>(std::move(parts));
+  if (group->rank() == 0) print_hints_if_wanted(file->hints());
   RETURN_IF_ERROR(file->begin());
   return file;
 }

@@ -1,6 +1,7 @@
 #include "file/replacement.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,7 +42,7 @@ Result<bool> exists_for(const std::string& path, const AccessMode& mode) {
 
 std::string Replacement::beside(const std::string& path) {
   const fs::path whole = resolved(path);
-  return (whole.parent_path() / ("." + whole.filename().string() + ".stridio-commit")).string();
+  return (whole.parent_path() / fmt::format(".{}.stridio-commit", whole.filename().string())).string();
 }
 
 Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path, const AccessMode& mode) {

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "file/hint_sources.h"
+
 namespace stridio {
 
 using nlohmann::json;
@@ -55,6 +57,11 @@ Status Report::write(const std::string& directory, const std::string& path, int 
                        {"bytes", use.bytes},
                        {"why", use.why}});
   }
+  json hints = json::object();
+  for (const auto& [name, value] : hints_) {
+    const auto source = hint_sources_.find(name);
+    hints[name] = {{"value", value}, {"source", source == hint_sources_.end() ? kFromDefault : source->second}};
+  }
   const auto seconds = [](const std::atomic<std::int64_t>& ns) {
     return static_cast<double>(ns.load()) * 1e-9;
   };
@@ -68,6 +75,7 @@ Status Report::write(const std::string& directory, const std::string& path, int 
                     {"bytes", bytes},
                     {"methods", methods},
                     {"profile", profile_},
+                    {"hints", hints},
                     {"intervals", {{"shared_sets", shared_sets_}, {"inexact", inexact_sets_}}},
                     {"storage",
                      {{"read_requests", number(storage.read.requests)},

@@ -9,6 +9,7 @@
 #include "base/extent.h"
 #include "base/result.h"
 #include "base/times.h"
+#include "file/hints.h"
 #include "plan/access_plan.h"
 #include "storage/wrap/trace.h"
 
@@ -21,6 +22,10 @@ class Report {
 
   void count(Direction direction, bool collective, Bytes bytes, const std::string& method,
              const std::string& why);
+  void note_hints(const Hints& hints) {
+    hints_ = hints.entries;
+    hint_sources_ = hints.sources;
+  }
   void note_profile(std::string profile) { profile_ = std::move(profile); }
   // The last one set, as encoded; longer ones than kLongestView are left out.
   void note_view(Offset displacement, Bytes extent, std::vector<std::byte> pattern);
@@ -51,6 +56,7 @@ class Report {
   std::map<Key, Use> uses_;
   Times times_;
   std::string profile_;
+  std::map<std::string, std::string> hints_, hint_sources_;
   std::int64_t shared_sets_ = 0, inexact_sets_ = 0;
   struct {
     Offset displacement = 0;

@@ -1,6 +1,7 @@
 // Opening and closing, sizes, hints, and what a file tells about itself.
 #include <string>
 
+#include "file/hint_sources.h"
 #include "group/mpi/mpi_group.h"
 #include "mpiio/convert.h"
 #include "mpiio/entry.h"
@@ -9,9 +10,9 @@
 namespace stridio::mpiio {
 namespace {
 
-int node_ranks(const HintList& hints) {
+int node_ranks(const std::string& path, const HintList& hints) {
   std::vector<std::string> ignored;
-  return apply_hints(Hints{}, with_environment(hints), ignored).node_ranks;
+  return hints_for(path, hints, ignored).node_ranks;
 }
 
 // A name or mode that is bad on this rank only still goes into the collective open, which refuses it on every rank.
@@ -20,7 +21,7 @@ Result<std::shared_ptr<OpenFile>> open_file(MPI_Comm comm, const char* name, int
   const InCall in_call("MPI_File_open", path);
   const HintList hints = hints_of(info);
   const auto mode = access_mode(amode);
-  ASSIGN_OR_RETURN(auto group, acquire_group(comm, node_ranks(hints)));
+  ASSIGN_OR_RETURN(auto group, acquire_group(comm, node_ranks(path, hints)));
   auto file = File::open(std::move(group), path, mode.value_or(AccessMode{}), hints);
   if (!mode) return fail(mode.error());
   if (name == nullptr) return fail(Code::kBadFileName, "the file name is a null pointer");

@@ -47,7 +47,7 @@ class OpenStep final : public Step {
                     .storage = open_memory(world.file, {.read = setting.readable, .write = true}),
                     .report = std::make_unique<Report>(),
                     .mode = setting.mode,
-                    .hints = apply_hints({}, setting.hints, warnings),
+                    .hints = apply_hints({}, setting.hints, "program", warnings),
                     .path = world.path.path(),  // the shared pointer may be a file beside it
                     .report_directory = {},
                     .explain = false,

@@ -32,7 +32,7 @@ std::unique_ptr<FileImpl> open_file(Group& group, std::unique_ptr<Storage> stora
                   .storage = std::move(storage),
                   .report = std::make_unique<Report>(),
                   .mode = {.read_write = true},
-                  .hints = apply_hints({}, hints, warnings),
+                  .hints = apply_hints({}, hints, "program", warnings),
                   .path = "shared",
                   .report_directory = {},
                   .explain = false};

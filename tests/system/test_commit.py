@@ -1,5 +1,6 @@
 """A checkpoint that is replaced whole, by hints in the environment of an unmodified program, also when it is killed."""
 
+import re
 import unittest
 
 from support import BUILT, COMMAND, VENV, CommandTest
@@ -18,7 +19,7 @@ CHECKPOINT = f"""\
     if what == "direct":
         info["stridio_commit"] = "direct"
     file = MPI.File.Open(comm, path, MPI.MODE_WRONLY | MPI.MODE_CREATE, info)
-    print(file.Get_info()["stridio_commit"])
+    sys.stdout.write(file.Get_info()["stridio_commit"] + "\n")
     block = numpy.full({SIZE}, ord(letter), "u1")
     if what == "dies" and comm.rank == comm.size - 1:
         file.Write_at(comm.rank * {SIZE}, block[: {SIZE} // 2])
@@ -60,6 +61,20 @@ class Commit(CommandTest):
                     self.assertEqual(self.checkpoint(family, ranks, "c").returncode, 0)
                     self.assert_letters("c", ranks)
                     self.assertEqual([each.name for each in self.path.parent.iterdir()], ["checkpoint"])
+
+    def test_hints_of_romios_users_are_in_force_and_printed(self):
+        lines = self.folder / "romio-hints"
+        lines.write_text("# of the site\ncb_nodes 3\nstridio_commit atomic\nstriping_factor 8\n")
+        for family in WHEELS:
+            done = self.run_stridio("run", "--report", self.folder / "report.json", "--", VENV / family / "bin/mpiexec", "-n", 2,
+                                    VENV / family / "bin/python", self.program, self.path, "a", "lives",
+                                    ROMIO_HINTS=str(lines), ROMIO_PRINT_HINTS="1", STRIDIO_HINTS="cb_nodes=2")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            printed = dict(re.findall(r"^key = (\S+) +value = (\S*) *$", done.stdout, re.M))
+            for name, value in {"cb_nodes": "2", "stridio_commit": "atomic", "striping_factor": "8",
+                                "romio_visibility_immediate": "true", "romio_cb_write": "automatic"}.items():
+                self.assertEqual(printed.get(name), value, done.stdout)
+            self.assertEqual(done.stdout.count("key = cb_nodes "), 1)
 
     def test_what_the_program_says_goes_before(self):
         done = self.checkpoint("mpich", 2, "d", "direct")
