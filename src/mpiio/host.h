@@ -47,6 +47,10 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak ompi_mpi_op_land
 #pragma weak ompi_request_null
 #endif
+#if defined(OPEN_MPI)  // macros elsewhere
+#pragma weak PMPI_Errhandler_c2f
+#pragma weak PMPI_Type_c2f
+#endif
 #if defined(OPEN_MPI) || defined(MPI_ABI)  // elsewhere the name is ours
 #pragma weak PMPI_Error_string
 #endif
