@@ -110,7 +110,7 @@ class PosixStorage final : public Storage {
   ~PosixStorage() override { ::close(fd_); }
 
   // After construction: refuses what is not a file of bytes, finds out the capabilities.
-  Status inspect();
+  Status inspect(FileId* id);
 
   Result<Transferred> readv(std::span<const Extent> extents,
                             std::span<const Span> memory) override {
@@ -174,13 +174,14 @@ class PosixLock final : public RangeLock {
   const RangeTable::Ticket ticket_;
 };
 
-Status PosixStorage::inspect() {
+Status PosixStorage::inspect(FileId* id) {
   struct stat info;
   if (::fstat(fd_, &info) != 0) return fail_errno(errno, "asking for the kind of file", path_);
   if (S_ISDIR(info.st_mode))
     return fail_here(Code::kBadFileName, "opening a directory as a file", EISDIR);
   if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
+  if (id != nullptr) *id = {info.st_dev, info.st_ino};
   alignment_ = std::max<Bytes>(1, info.st_blksize);
   maps_ = S_ISREG(info.st_mode) && mode_.read && is_local(fd_);
   // Asking who holds a lock tells whether the file system has any.
@@ -367,17 +368,17 @@ Status create_posix(const std::string& path, const OpenMode& mode) {
 }
 
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode,
-                                            const PosixCalls& calls) {
+                                            const PosixCalls& calls, FileId* id) {
   if (!mode.read && !mode.write)
     return fail({.code = Code::kArgument, .what = "opening for nothing", .path = path});
   ASSIGN_OR_RETURN(const int fd, opened(path, mode));
   auto storage = std::make_unique<PosixStorage>(fd, path, mode, calls);
-  RETURN_IF_ERROR(storage->inspect());
+  RETURN_IF_ERROR(storage->inspect(id));
   return storage;
 }
 
-Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode) {
-  return open_posix(path, mode, PosixCalls{});
+Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, FileId* id) {
+  return open_posix(path, mode, PosixCalls{}, id);
 }
 
 Result<bool> is_locked_posix(const std::string& path, Extent range) {
