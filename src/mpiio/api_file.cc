@@ -16,6 +16,7 @@ int node_ranks(const HintList& hints) {
 
 // A name or mode that is bad on this rank only still goes into the collective open, which refuses it on every rank.
 Result<std::shared_ptr<OpenFile>> open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info) {
+  auto host = std::make_unique<HostUse>(comm);
   const HintList hints = hints_of(info);
   const auto mode = access_mode(amode);
   ASSIGN_OR_RETURN(auto group, acquire_group(comm, node_ranks(hints)));
@@ -24,6 +25,7 @@ Result<std::shared_ptr<OpenFile>> open_file(MPI_Comm comm, const char* name, int
   if (name == nullptr) return fail(Code::kBadFileName, "the file name is a null pointer");
   if (!file) return fail(std::move(file).error());
   auto open = std::make_shared<OpenFile>();
+  open->host = std::move(host);
   open->file = *std::move(file);
   open->amode = amode;
   PMPI_Comm_group(comm, &open->group);
@@ -72,6 +74,7 @@ STRIDIO_API(int, File_close, (MPI_File * fh)) {
     leave(*fh);
     PMPI_Group_free(&open->group);
     detach_handler(open->handler);
+    open->host.reset();
   }
   *fh = MPI_FILE_NULL;
   return code;

@@ -12,6 +12,7 @@
 #include "mpiio/datatype.h"
 #include "mpiio/errhandler.h"
 #include "mpiio/host.h"
+#include "mpiio/process.h"
 #include "mpiio/representation.h"
 
 namespace stridio::mpiio {
@@ -25,6 +26,7 @@ struct ActiveSplit {
 };
 
 struct OpenFile {
+  std::unique_ptr<HostUse> host;
   std::unique_ptr<File> file;
   int amode = 0;
   MPI_Group group = MPI_GROUP_NULL;

@@ -66,6 +66,7 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Comm_call_errhandler
 #pragma weak PMPI_Comm_compare
 #pragma weak PMPI_Comm_create_errhandler
+#pragma weak PMPI_Comm_create_group
 #pragma weak PMPI_Comm_create_keyval
 #pragma weak PMPI_Comm_delete_attr
 #pragma weak PMPI_Comm_dup
@@ -92,6 +93,7 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Grequest_start
 #pragma weak PMPI_Group_excl
 #pragma weak PMPI_Group_free
+#pragma weak PMPI_Group_incl
 #pragma weak PMPI_Iallgather
 #pragma weak PMPI_Iallreduce
 #pragma weak PMPI_Ibarrier

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "mpiio/datatype.h"
 #include "mpiio/errhandler.h"
 #include "mpiio/request.h"
 
@@ -13,6 +14,8 @@ std::mutex mutex;
 std::atomic<bool> finalizing = false;
 MPI_Comm comm_of_process;
 bool prepared = false;
+std::atomic<bool> of_session = false;  // comm_of_process is of a file's communicator
+int files = 0;
 
 // MPI_Finalize deletes MPI_COMM_SELF's attributes before it does anything else.
 int on_finalize(MPI_Comm, int, void*, void*) {
@@ -40,10 +43,39 @@ void prepare() {
   prepared = true;
 }
 
+void prepare_by(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Group all, mine;
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_group(comm, &all);
+  PMPI_Group_incl(all, 1, &rank, &mine);
+  PMPI_Comm_create_group(comm, mine, 0, &comm_of_process);  // no other rank takes part
+  PMPI_Comm_set_errhandler(comm_of_process, MPI_ERRORS_RETURN);
+  PMPI_Group_free(&mine);
+  PMPI_Group_free(&all);
+  prepared = of_session = true;
+}
+
 }  // namespace
+
+HostUse::HostUse(MPI_Comm comm) {
+  const bool active = host_is_active();
+  const std::lock_guard lock(mutex);
+  ++files;
+  if (!active && !prepared) prepare_by(comm);
+}
+
+HostUse::~HostUse() {
+  const std::lock_guard lock(mutex);
+  if (--files > 0 || !of_session) return;
+  forget_types();
+  PMPI_Comm_free(&comm_of_process);
+  prepared = of_session = false;
+}
 
 bool host_is_active() {
   if (finalizing) return false;
+  if (of_session) return true;
   int initialized = 0;
   int finalized = 0;
   PMPI_Initialized(&initialized);
