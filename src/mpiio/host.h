@@ -94,6 +94,7 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Group_excl
 #pragma weak PMPI_Group_free
 #pragma weak PMPI_Group_incl
+#pragma weak PMPI_Group_rank
 #pragma weak PMPI_Iallgather
 #pragma weak PMPI_Iallreduce
 #pragma weak PMPI_Ibarrier
