@@ -31,7 +31,8 @@ void check_ok(int code, const char* what) {
 int handler_calls = 0;
 void count_call(MPI_File*, int*, ...) { ++handler_calls; }
 
-void use_file(MPI_Comm comm) {
+// `node_ranks`: 1 takes each rank for a node, so that messages are sent.
+void use_file(MPI_Comm comm, const char* node_ranks) {
   int rank = 0, size = 0;
   MPI_Comm_rank(comm, &rank);
   char path[] = "/tmp/stridio-sessions-XXXXXX";
@@ -40,7 +41,11 @@ void use_file(MPI_Comm comm) {
   MPI_Comm_size(comm, &size);
   MPI_File fh;
   MPI_Status status;
-  check_ok(MPI_File_open(comm, path, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &fh), "open");
+  MPI_Info hints;
+  MPI_Info_create(&hints);
+  MPI_Info_set(hints, "stridio_node_ranks", node_ranks);
+  check_ok(MPI_File_open(comm, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &fh), "open");
+  MPI_Info_free(&hints);
   Dl_info info{};
   dladdr(reinterpret_cast<void*>(&MPI_File_open), &info);
   check(info.dli_fname != nullptr && std::strstr(info.dli_fname, "libstridio-") != nullptr, "not served by Stridio");
@@ -96,7 +101,8 @@ void use_session() {
   check_ok(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session), "session");
   check_ok(MPI_Group_from_session_pset(session, "mpi://WORLD", &group), "group");
   check_ok(MPI_Comm_create_from_group(group, "stridio-sessions-test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm), "communicator");
-  use_file(comm);
+  use_file(comm, "0");
+  use_file(comm, "1");
   MPI_Group_free(&group);
   MPI_Comm_free(&comm);
   check_ok(MPI_Session_finalize(&session), "the end of the session");
