@@ -55,7 +55,7 @@ Status refuse_own_preload(const Arguments& arguments) {
           "the launcher's option " + option +
               " LD_PRELOAD and Stridio's would replace each "
               "other: give your libraries as LD_PRELOAD in the environment of stridio, which keeps "
-              "them behind its own");
+              "them before its own");
   }
   return {};
 }

@@ -8,10 +8,9 @@ namespace stridio {
 
 struct Environment {
   std::string path;        // PATH
-  std::string ld_preload;  // LD_PRELOAD: the user's own libraries, kept behind ours
-  std::string
-      preload_extra;      // STRIDIO_PRELOAD_EXTRA: libraries between that MPI's and the user's own
-  std::string temporary;  // TMPDIR, or /tmp
+  std::string ld_preload;  // LD_PRELOAD: the user's own libraries, kept before ours
+  std::string preload_extra;  // STRIDIO_PRELOAD_EXTRA: libraries behind that MPI's
+  std::string temporary;      // TMPDIR, or /tmp
   int launched = 0;       // how many processes an MPI launcher says it has started, this one among them
 };
 

@@ -124,7 +124,7 @@ Result<fs::path> libstridio_for(Mpi mpi) {
 Result<std::string> preload_value(const std::vector<fs::path>& libraries,
                                   const Environment& environment,
                                   std::optional<TemporaryFolder>& links) {
-  std::string value;
+  std::string value = environment.ld_preload;
   for (const fs::path& library : libraries) {
     fs::path path = library;
     if (library.string().find_first_of(kSeparators) != std::string::npos) {
@@ -133,8 +133,7 @@ Result<std::string> preload_value(const std::vector<fs::path>& libraries,
     if (!value.empty()) value += ':';
     value += path.string();
   }
-  for (const std::string& more : {environment.preload_extra, environment.ld_preload})
-    if (!more.empty()) value += ":" + more;
+  if (!environment.preload_extra.empty()) value += ":" + environment.preload_extra;
   return value;
 }
 

@@ -1,5 +1,5 @@
-// What to preload into the ranks: libstridio-X.so, that MPI's libmpi, then what the user wants
-// preloaded.
+// What to preload into the ranks: the user's own libraries, libstridio-X.so, then that MPI's libmpi. The user's come first, since
+// tools that wrap MPI (Darshan, Score-P) see the program's calls only before the functions that they forward to.
 #pragma once
 
 #include <filesystem>

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/text.h"
+
 namespace stridio {
 
 Code code_of_errno(int sys_errno) {
@@ -38,7 +40,7 @@ tl::unexpected<Error> fail_errno(int sys_errno, std::string what, std::string pa
 
 std::string Error::text() const {
   std::string line = what;
-  if (!path.empty()) line += " [file " + path + "]";
+  if (!path.empty()) line += " [file " + shortened(path, 120) + "]";  // MPI's texts are short: the reason is still to come
   if (sys_errno != 0) line += std::string(": ") + std::strerror(sys_errno);
   if (rank >= 0) line += " (rank " + std::to_string(rank) + ")";
   return line;

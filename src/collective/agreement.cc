@@ -1,5 +1,7 @@
 #include "collective/agreement.h"
 
+#include "base/text.h"
+
 namespace stridio {
 
 Verdict verdict_of(const Status& status) {
@@ -9,7 +11,7 @@ Verdict verdict_of(const Status& status) {
   verdict.code = static_cast<std::int32_t>(error.code);
   verdict.sys_errno = error.sys_errno;
   error.what.copy(verdict.what, sizeof verdict.what - 1);
-  error.path.copy(verdict.path, sizeof verdict.path - 1);
+  shortened(error.path, sizeof verdict.path - 1).copy(verdict.path, sizeof verdict.path - 1);
   return verdict;
 }
 

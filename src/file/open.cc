@@ -88,16 +88,29 @@ struct Learnt {
   bool checks = false;
 };
 
-// An agreement after opening.
-Result<Learnt> all_opened(Group& group, const Status& mine, const Learnt& learnt) {
+// An agreement after opening. Names are each rank's own, relative to its directory: that they lead to one file is seen here,
+// where numbers of files can be compared, which is on one node and device.
+Result<Learnt> all_opened(Group& group, const Status& mine, const FileId& id, const Learnt& learnt) {
   struct Entry {
     Verdict verdict;
+    FileId id;
     Learnt learnt;
   };
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), learnt}));
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), id, learnt}));
   std::vector<Verdict> verdicts;
   for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
   RETURN_IF_ERROR(worst(verdicts));
+  std::vector<int> first_of(static_cast<std::size_t>(group.node_count()), -1);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    int& first = first_of[static_cast<std::size_t>(group.node_of(rank))];
+    if (first < 0) first = rank;
+    const FileId& here = entries[static_cast<std::size_t>(rank)].id;
+    const FileId& there = entries[static_cast<std::size_t>(first)].id;
+    if (here.device == there.device && here.inode != there.inode)
+      return fail(Code::kNotSame, fmt::format("open: the names of ranks {} and {} do not lead to the same file; relative ones "
+                                              "start at each rank's own directory",
+                                              first, rank));
+  }
   return entries.front().learnt;
 }
 
@@ -200,10 +213,11 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     }
     if (path && mode.read_only && parts.hints.wait_generation)
       RETURN_IF_ERROR(wait_as_hinted(*group, *path, parts.hints));
+    FileId id;
     const auto opened = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
       if (!path) return fail(path.error());
       parts.readable = wanted.read;
-      return open_posix(*path, wanted);
+      return open_posix(*path, wanted, &id);
     };
     auto storage = open_as(mode, !created_before, opened);
     Status mine = storage ? Status() : fail(storage.error());
@@ -222,7 +236,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
         mine = fail(interval.error());
       }
     }
-    ASSIGN_OR_RETURN(learnt, all_opened(*group, mine, learnt));
+    ASSIGN_OR_RETURN(learnt, all_opened(*group, mine, id, learnt));
     parts.profile = learnt.profile;
     parts.checks = learnt.checks;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());

@@ -19,6 +19,7 @@ int node_ranks(const std::string& path, const HintList& hints) {
 Result<std::shared_ptr<OpenFile>> open_file(MPI_Comm comm, const char* name, int amode, MPI_Info info) {
   const std::string path = name == nullptr ? "" : name;
   const InCall in_call("MPI_File_open", path);
+  auto host = std::make_unique<HostUse>(comm);
   const HintList hints = hints_of(info);
   const auto mode = access_mode(amode);
   ASSIGN_OR_RETURN(auto group, acquire_group(comm, node_ranks(path, hints)));
@@ -27,6 +28,7 @@ Result<std::shared_ptr<OpenFile>> open_file(MPI_Comm comm, const char* name, int
   if (name == nullptr) return fail(Code::kBadFileName, "the file name is a null pointer");
   if (!file) return fail(std::move(file).error());
   auto open = std::make_shared<OpenFile>();
+  open->host = std::move(host);
   open->file = *std::move(file);
   open->amode = amode;
   PMPI_Comm_group(comm, &open->group);
@@ -75,6 +77,7 @@ STRIDIO_API(int, File_close, (MPI_File * fh)) {
     leave(*fh);
     PMPI_Group_free(&open->group);
     detach_handler(open->handler);
+    open->host.reset();
   }
   *fh = MPI_FILE_NULL;
   return code;

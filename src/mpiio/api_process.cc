@@ -14,9 +14,6 @@ const int kNullInteger = static_cast<int>(reinterpret_cast<std::intptr_t>(MPI_FI
 constexpr int kNullInteger = 0;
 #endif
 
-// The host's handle is one for communicators, but is never called: only its identity matters.
-void never_called(MPI_Comm*, int*, ...) {}
-
 Result<ErrorHandler> handler_of(MPI_File fh) {
   if (fh == MPI_FILE_NULL) return default_handler();
   const auto open = find(fh);
@@ -44,9 +41,7 @@ using namespace stridio;
 using namespace stridio::mpiio;
 
 STRIDIO_API(int, File_create_errhandler, (MPI_File_errhandler_function * function, MPI_Errhandler* errhandler)) {
-  const int code = PMPI_Comm_create_errhandler(never_called, errhandler);
-  if (code == MPI_SUCCESS) record_handler(*errhandler, {.kind = HandlerFunction::Kind::kUser, .user = function});
-  return code;
+  return create_handler({.kind = HandlerFunction::Kind::kUser, .user = function}, errhandler);
 }
 
 STRIDIO_API(int, File_set_errhandler, (MPI_File fh, MPI_Errhandler errhandler)) {

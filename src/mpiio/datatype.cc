@@ -29,13 +29,12 @@ int copy_nothing(MPI_Datatype, int, void*, void*, void*, int* flag) {
   return MPI_SUCCESS;
 }
 
+int type_keyval = MPI_KEYVAL_INVALID;
+
 int keyval() {
-  static const int value = [] {
-    int made = MPI_KEYVAL_INVALID;
-    PMPI_Type_create_keyval(copy_nothing, delete_cached, &made, nullptr);
-    return made;
-  }();
-  return value;
+  if (type_keyval == MPI_KEYVAL_INVALID)
+    PMPI_Type_create_keyval(copy_nothing, delete_cached, &type_keyval, nullptr);
+  return type_keyval;
 }
 
 // Predefined types live as long as the program, so that their handles are good keys.
@@ -73,6 +72,11 @@ Result<TypePtr> decode(MPI_Datatype datatype) {
   auto type = std::make_shared<const Type>(std::move(built));
   cache(datatype, type);
   return type;
+}
+
+void forget_types() {
+  const std::lock_guard lock(mutex);
+  if (type_keyval != MPI_KEYVAL_INVALID) PMPI_Type_free_keyval(&type_keyval);
 }
 
 Result<Type> in_file(MPI_Datatype datatype, const Representation& representation) {

@@ -31,6 +31,9 @@ Result<std::shared_ptr<const Type>> decode(MPI_Datatype datatype);
 // The same for a type that data moves by, or that makes a view: kDatatype also where it has not been committed.
 Result<std::shared_ptr<const Type>> decode_committed(MPI_Datatype datatype);
 
+// Frees what remembers types; they are decoded anew when they are used again. Nobody may be decoding.
+void forget_types();
+
 // The datatype as it is in a file of this representation: its predefined types at their extents there, one after the
 // other as the constructors say. Displacements that were given in bytes stay as they are (MPI-4.1 section 14.5).
 Result<Type> in_file(MPI_Datatype datatype, const Representation& representation);

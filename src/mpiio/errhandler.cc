@@ -34,7 +34,16 @@ Result<HandlerFunction> function_of(MPI_Errhandler host) {
               "MPI_ERRORS_RETURN, MPI_ERRORS_ARE_FATAL and MPI_ERRORS_ABORT");
 }
 
+// The host's handle is one for communicators, but is never called: only its identity matters.
+void never_called(MPI_Comm*, int*, ...) {}
+
 }  // namespace
+
+int create_handler(const HandlerFunction& function, MPI_Errhandler* host) {
+  const int code = PMPI_Comm_create_errhandler(never_called, host);
+  if (code == MPI_SUCCESS) record_handler(*host, function);
+  return code;
+}
 
 void record_handler(MPI_Errhandler host, const HandlerFunction& function) {
   const std::lock_guard lock(mutex);

@@ -28,6 +28,8 @@ struct ErrorHandler {
   MPI_Errhandler host = MPI_ERRHANDLER_NULL;
 };
 
+// Makes a handle that stands for `function`; returns the host's error code.
+int create_handler(const HandlerFunction& function, MPI_Errhandler* host);
 // Records that `host` stands for `function`.
 void record_handler(MPI_Errhandler host, const HandlerFunction& function);
 // A handler with a reference of its own; kArgument for a handle that is no file error handler.

@@ -1,5 +1,6 @@
 #include "mpiio/handle.h"
 
+#include <algorithm>
 #include <map>
 #include <shared_mutex>
 
@@ -13,6 +14,7 @@ struct Table {
   std::shared_mutex mutex;
   std::map<MPI_File, std::shared_ptr<OpenFile>> files;
   std::map<int, MPI_File> integers;
+  std::uint64_t opened = 0;
 };
 
 // Never destroyed: a program may leave files open.
@@ -37,6 +39,7 @@ MPI_File enter(std::shared_ptr<OpenFile> file) {
   const MPI_File fh = file->handle();
   file->integer = smallest_free(table().integers);
   table().integers[file->integer] = fh;
+  file->number = ++table().opened;
   table().files[fh] = std::move(file);
   return fh;
 }
@@ -53,6 +56,16 @@ void leave(MPI_File fh) {
   if (found == table().files.end()) return;
   table().integers.erase(found->second->integer);
   table().files.erase(found);
+}
+
+std::vector<std::shared_ptr<OpenFile>> open_files() {
+  std::vector<std::shared_ptr<OpenFile>> files;
+  {
+    const std::shared_lock lock(table().mutex);
+    for (const auto& [fh, file] : table().files) files.push_back(file);
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a->number < b->number; });
+  return files;
 }
 
 int to_integer(MPI_File fh, int null_integer) {

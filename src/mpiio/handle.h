@@ -2,16 +2,19 @@
 // a closed, foreign or garbage handle is MPI_ERR_FILE. The table also gives the integers of c2f and toint.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/worker.h"
 #include "file/file.h"
 #include "mpiio/datatype.h"
 #include "mpiio/errhandler.h"
 #include "mpiio/host.h"
+#include "mpiio/process.h"
 #include "mpiio/representation.h"
 
 namespace stridio::mpiio {
@@ -25,6 +28,7 @@ struct ActiveSplit {
 };
 
 struct OpenFile {
+  std::unique_ptr<HostUse> host;
   std::unique_ptr<File> file;
   int amode = 0;
   MPI_Group group = MPI_GROUP_NULL;
@@ -35,6 +39,7 @@ struct OpenFile {
   ErrorHandler handler;
   std::optional<ActiveSplit> split;
   int integer = 0;
+  std::uint64_t number = 0;  // of its opening, counted in this process
   Worker independent_worker;  // the nonblocking accesses in progress
   Worker collective_worker;
 
@@ -47,6 +52,9 @@ MPI_File enter(std::shared_ptr<OpenFile> file);
 std::shared_ptr<OpenFile> find(MPI_File fh);
 // Removes it from the table; it is destroyed when its last user has gone.
 void leave(MPI_File fh);
+
+// All open files, in the order of their opening.
+std::vector<std::shared_ptr<OpenFile>> open_files();
 
 // The integer of a handle (that of MPI_FILE_NULL for a bad one) and back (MPI_FILE_NULL for an unknown integer).
 int to_integer(MPI_File fh, int null_integer);

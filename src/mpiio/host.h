@@ -47,6 +47,10 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak ompi_mpi_op_land
 #pragma weak ompi_request_null
 #endif
+#if defined(OPEN_MPI)  // macros elsewhere
+#pragma weak PMPI_Errhandler_c2f
+#pragma weak PMPI_Type_c2f
+#endif
 #if defined(OPEN_MPI) || defined(MPI_ABI)  // elsewhere the name is ours
 #pragma weak PMPI_Error_string
 #endif
@@ -62,6 +66,7 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Comm_call_errhandler
 #pragma weak PMPI_Comm_compare
 #pragma weak PMPI_Comm_create_errhandler
+#pragma weak PMPI_Comm_create_group
 #pragma weak PMPI_Comm_create_keyval
 #pragma weak PMPI_Comm_delete_attr
 #pragma weak PMPI_Comm_dup
@@ -88,6 +93,8 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Grequest_start
 #pragma weak PMPI_Group_excl
 #pragma weak PMPI_Group_free
+#pragma weak PMPI_Group_incl
+#pragma weak PMPI_Group_rank
 #pragma weak PMPI_Iallgather
 #pragma weak PMPI_Iallreduce
 #pragma weak PMPI_Ibarrier

@@ -3,7 +3,12 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/guarded.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "mpiio/datatype.h"
 #include "mpiio/errhandler.h"
+#include "mpiio/handle.h"
 #include "mpiio/request.h"
 
 namespace stridio::mpiio {
@@ -13,10 +18,36 @@ std::mutex mutex;
 std::atomic<bool> finalizing = false;
 MPI_Comm comm_of_process;
 bool prepared = false;
+std::atomic<bool> of_session = false;  // comm_of_process is of a file's communicator
+int files = 0;
+
+// What programs leave open is closed with all ranks, as they should have done, since a file may have data in memory.
+void close_left_open() {
+  constexpr std::size_t kNamed = 5;
+  std::string names;
+  std::size_t led = 0;  // those of which this rank is the first, and speaks
+  for (const auto& open : open_files()) {
+    int rank = 0;
+    PMPI_Group_rank(open->group, &rank);
+    if (rank == 0 && ++led <= kNamed) names += (led == 1 ? ": " : ", ") + shortened(open->file->path(), 200);
+    const Status closed = guarded([&]() -> Status {
+      settle(*open);
+      return open->file->close();
+    });
+    if (!closed && rank == 0) warn("MPI_Finalize: " + closed.error().text());
+    leave(open->handle());
+    PMPI_Group_free(&open->group);
+    detach_handler(open->handler);
+  }
+  if (led > 0)
+    warn("MPI_Finalize was called with " + counted(static_cast<std::int64_t>(led), "file") +
+         " open, which the program should have closed; now closed" + names + (led > kNamed ? ", ..." : ""));
+}
 
 // MPI_Finalize deletes MPI_COMM_SELF's attributes before it does anything else.
 int on_finalize(MPI_Comm, int, void*, void*) {
   finish_orphans();
+  close_left_open();
   set_default_handler({});
   finalizing = true;
   const std::lock_guard lock(mutex);
@@ -40,10 +71,39 @@ void prepare() {
   prepared = true;
 }
 
+void prepare_by(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Group all, mine;
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_group(comm, &all);
+  PMPI_Group_incl(all, 1, &rank, &mine);
+  PMPI_Comm_create_group(comm, mine, 0, &comm_of_process);  // no other rank takes part
+  PMPI_Comm_set_errhandler(comm_of_process, MPI_ERRORS_RETURN);
+  PMPI_Group_free(&mine);
+  PMPI_Group_free(&all);
+  prepared = of_session = true;
+}
+
 }  // namespace
+
+HostUse::HostUse(MPI_Comm comm) {
+  const bool active = host_is_active();
+  const std::lock_guard lock(mutex);
+  ++files;
+  if (!active && !prepared) prepare_by(comm);
+}
+
+HostUse::~HostUse() {
+  const std::lock_guard lock(mutex);
+  if (--files > 0 || !of_session) return;
+  forget_types();
+  PMPI_Comm_free(&comm_of_process);
+  prepared = of_session = false;
+}
 
 bool host_is_active() {
   if (finalizing) return false;
+  if (of_session) return true;
   int initialized = 0;
   int finalized = 0;
   PMPI_Initialized(&initialized);

@@ -19,6 +19,7 @@
 
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
@@ -110,7 +111,7 @@ class PosixStorage final : public Storage {
   ~PosixStorage() override { ::close(fd_); }
 
   // After construction: refuses what is not a file of bytes, finds out the capabilities.
-  Status inspect();
+  Status inspect(FileId* id);
 
   Result<Transferred> readv(std::span<const Extent> extents,
                             std::span<const Span> memory) override {
@@ -174,14 +175,15 @@ class PosixLock final : public RangeLock {
   const RangeTable::Ticket ticket_;
 };
 
-Status PosixStorage::inspect() {
+Status PosixStorage::inspect(FileId* id) {
   struct statx info;  // as known from opening: no network file system is asked again
-  if (::statx(fd_, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &info) != 0)
+  if (::statx(fd_, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &info) != 0)
     return fail_errno(errno, "asking for the kind of file", path_);
   if (S_ISDIR(info.stx_mode))
     return fail_here(Code::kBadFileName, "opening a directory as a file", EISDIR);
   if (S_ISFIFO(info.stx_mode) || S_ISSOCK(info.stx_mode))
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
+  if (id != nullptr) *id = {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino};
   alignment_ = std::max<Bytes>(1, info.stx_blksize);
   maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(fd_);
   // Asking who holds a lock tells whether the file system has any.
@@ -368,17 +370,17 @@ Status create_posix(const std::string& path, const OpenMode& mode) {
 }
 
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode,
-                                            const PosixCalls& calls) {
+                                            const PosixCalls& calls, FileId* id) {
   if (!mode.read && !mode.write)
     return fail({.code = Code::kArgument, .what = "opening for nothing", .path = path});
   ASSIGN_OR_RETURN(const int fd, opened(path, mode));
   auto storage = std::make_unique<PosixStorage>(fd, path, mode, calls);
-  RETURN_IF_ERROR(storage->inspect());
+  RETURN_IF_ERROR(storage->inspect(id));
   return storage;
 }
 
-Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode) {
-  return open_posix(path, mode, PosixCalls{});
+Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, FileId* id) {
+  return open_posix(path, mode, PosixCalls{}, id);
 }
 
 Result<bool> is_locked_posix(const std::string& path, Extent range) {

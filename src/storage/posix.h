@@ -5,7 +5,14 @@
 
 namespace stridio {
 
-Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode);
+// What tells a file from all others on one machine.
+struct FileId {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+};
+
+// `id`, if given, becomes that of the opened file.
+Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, FileId* id = nullptr);
 // Opens, which with `mode.create` creates, and closes again.
 Status create_posix(const std::string& path, const OpenMode& mode);
 // Whether somebody holds an exclusive lock on some of the range. Takes none itself; asks a handle of its own.

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "storage/storage.h"
+#include "storage/posix.h"
 
 namespace stridio {
 
@@ -31,6 +31,6 @@ struct PosixCalls {
 };
 
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode,
-                                            const PosixCalls& calls);
+                                            const PosixCalls& calls, FileId* id = nullptr);
 
 }  // namespace stridio

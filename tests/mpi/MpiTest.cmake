@@ -2,12 +2,12 @@
 #
 # stridio_add_mpi(name FAMILY f INCLUDE folder LIBRARY file LAUNCHER file [DEFINITIONS ...] [SMALL])
 #   An MPI that is there becomes the interface target mpi_<name>; SMALL ones run the smoke set of ranks.
-# stridio_mpi_test(name SOURCES ... [INTERNALS] [RANKS ...] [SMALL_RANKS ...] [ARGS ...] [TIMEOUT s] [BEHIND library]
-#                  [ENVIRONMENT ...] [ONLY mpis] [CASE text])
+# stridio_mpi_test(name SOURCES ... [INTERNALS] [RANKS ...] [SMALL_RANKS ...] [ARGS ...] [TIMEOUT s] [BEFORE libraries]
+#                  [BEHIND libraries] [ENVIRONMENT ...] [ONLY mpis] [CASE text])
 #   One executable for each MPI, <name>-<mpi>, and one ctest entry for each number of ranks, <name>-<mpi>-<ranks>,
 #   labelled mpi, with the family's library preloaded. Called again with another CASE, it adds entries that run the same
 #   executable with other ARGS or ENVIRONMENT. INTERNALS links the family's objects instead, to reach what
-#   the library hides. BEHIND is a library to preload between ours and the MPI's.
+#   the library hides. BEFORE are libraries to preload before ours, BEHIND between ours and the MPI's.
 
 set(STRIDIO_MPIS "" CACHE INTERNAL "")
 
@@ -47,7 +47,7 @@ function(stridio_mpi_command out mpi ranks preload environment)
 endfunction()
 
 function(stridio_mpi_test name)
-  cmake_parse_arguments(ARG "INTERNALS" "TIMEOUT;BEHIND;CASE" "SOURCES;RANKS;SMALL_RANKS;ARGS;ENVIRONMENT;ONLY;USES" ${ARGN})
+  cmake_parse_arguments(ARG "INTERNALS" "TIMEOUT;CASE" "BEFORE;BEHIND;SOURCES;RANKS;SMALL_RANKS;ARGS;ENVIRONMENT;ONLY;USES" ${ARGN})
   if(NOT ARG_ONLY)
     set(ARG_ONLY ${STRIDIO_MPIS})
   endif()
@@ -75,9 +75,14 @@ macro(stridio_mpi_test_of mpi)
   else()
     add_dependencies(${executable} stridio_${family})
   endif()
-  if(ARG_BEHIND)
-    set(preload ${preload}:$<TARGET_FILE:${ARG_BEHIND}>)
-    add_dependencies(${executable} ${ARG_BEHIND})
+  foreach(library IN LISTS ARG_BEFORE)
+    set(preload $<TARGET_FILE:${library}>:${preload})
+  endforeach()
+  foreach(library IN LISTS ARG_BEHIND)
+    set(preload ${preload}:$<TARGET_FILE:${library}>)
+  endforeach()
+  if(ARG_BEFORE OR ARG_BEHIND)
+    add_dependencies(${executable} ${ARG_BEFORE} ${ARG_BEHIND})
   endif()
   set(suffix)
   if(ARG_CASE)

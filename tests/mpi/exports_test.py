@@ -9,6 +9,8 @@ import sys
 
 FILE_FUNCTION = re.compile(r"P?MPIX?_(File_|Register_datarep)")
 OURS = re.compile(r"P?MPIX?_")
+FORTRAN = re.compile(r"(?i)p?mpir?_(file_create_errhandler|register_datarep|conversion_fn_null)(_f08)?_{0,2}$"
+                     r"|__mpi_f08_callbacks_MOD_mpi_conversion_fn_null$")
 HOST = re.compile(r"P?MPIX?_|ompi_|MPIR_|ADIO")
 ALLOWED_NEEDED = re.compile(r"lib(c|m|dl|rt|pthread)\.so|ld-linux")
 
@@ -35,10 +37,10 @@ def problems(library, aborting, hosts):
         for name in sorted(functions - stopped.keys()):
             yield f"{name} of {host} is missing in abort_host_io.c"
     for name in sorted(ours):
-        if not OURS.match(name):
+        if not OURS.match(name) and not FORTRAN.match(name):
             yield f"{name} is exported, and is not MPI's"
     for name, kind in sorted(ours.items()):
-        expected = "T" if name.startswith("P") else "W"
+        expected = "T" if name[0] in "Pp" else "W"
         if kind != expected:
             yield f"{name} is of kind {kind}, not {expected}"
     for name, kind in sorted(symbols(library, "undefined").items()):

@@ -19,7 +19,7 @@ CHECKPOINT = f"""\
     if what == "direct":
         info["stridio_commit"] = "direct"
     file = MPI.File.Open(comm, path, MPI.MODE_WRONLY | MPI.MODE_CREATE, info)
-    sys.stdout.write(file.Get_info()["stridio_commit"] + "\n")
+    sys.stdout.write(file.Get_info()["stridio_commit"] + "\\n")
     block = numpy.full({SIZE}, ord(letter), "u1")
     if what == "dies" and comm.rank == comm.size - 1:
         file.Write_at(comm.rank * {SIZE}, block[: {SIZE} // 2])

@@ -172,9 +172,9 @@ class Insertion(CommandTest):
         lines = self.dry_run(self.mpich, "./a", ":", "./b")
         self.assertEqual(lines[2:], ["-genv", "LD_PRELOAD", self.values["mpich"], "./a", ":", "./b"])
 
-    def test_the_users_libraries_come_behind(self):
+    def test_the_users_libraries_come_before(self):
         lines = self.dry_run(self.mpich, "./a", LD_PRELOAD="libm.so.6", STRIDIO_PRELOAD_EXTRA="/x.so:/y.so")
-        self.assertEqual(lines[4], f"{self.values['mpich']}:/x.so:/y.so:libm.so.6")
+        self.assertEqual(lines[4], f"libm.so.6:{self.values['mpich']}:/x.so:/y.so")
 
     def test_programs_in_a_file_that_open_mpi_4_would_not_preload_into(self):
         old = self.launcher("old/bin/mpirun.openmpi", "mpirun (OpenRTE) 4.1.4\n")

@@ -267,9 +267,11 @@ using Pools = std::map<int, std::shared_ptr<Pool>>;
 // of the whole process. Never destroyed: a communicator may be freed by a static destructor. No
 // host call is made under `mutex`: the host may hold its own lock when it calls the callbacks.
 struct Registry {
-  std::mutex creating;  // of the keyvals; not taken by any callback
-  std::mutex mutex;     // guards `live`
+  std::mutex creating;     // of the keyvals; not taken by any callback
+  bool on_self = false;    // MPI_COMM_SELF's attribute is set; guarded by `creating`
+  std::mutex mutex;        // guards what follows
   int comm_keyval = MPI_KEYVAL_INVALID;
+  std::size_t acquiring = 0;                     // calls that use the keyval
   std::map<void*, std::unique_ptr<Pools>> live;  // by attribute value
 };
 
@@ -283,12 +285,26 @@ int copy_nothing(MPI_Comm, int, void*, void*, void*, int* copied) {
   return MPI_SUCCESS;
 }
 
+// With the last communicator that has pools the keyval goes: behind the last session there may be another, which does not know it.
+void free_unused_keyval() {
+  int unused = MPI_KEYVAL_INVALID;
+  {
+    std::lock_guard lock(registry().mutex);
+    if (registry().acquiring == 0 && registry().live.empty())
+      unused = std::exchange(registry().comm_keyval, MPI_KEYVAL_INVALID);
+  }
+  if (unused != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&unused);
+}
+
 // The communicator is being freed.
 int drop_pools(MPI_Comm, int, void* value, void*) {
-  std::unique_lock lock(registry().mutex);
-  const auto dropped = registry().live.extract(value);
-  lock.unlock();
-  return MPI_SUCCESS;  // `dropped` is destroyed here, where host calls may be made
+  {
+    std::unique_lock lock(registry().mutex);
+    const auto dropped = registry().live.extract(value);
+    lock.unlock();
+  }  // `dropped` is destroyed here, where host calls may be made
+  free_unused_keyval();
+  return MPI_SUCCESS;
 }
 
 // MPI_Finalize has begun.
@@ -299,21 +315,53 @@ int drop_all_pools(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-Status create_keyvals() {
-  std::lock_guard lock(registry().creating);
-  if (registry().comm_keyval != MPI_KEYVAL_INVALID) return {};
-  int of_self = MPI_KEYVAL_INVALID, of_comm = MPI_KEYVAL_INVALID;
+// A process that has only sessions has no MPI_COMM_SELF, and frees its communicators before they end.
+Status watch_finalize() {
+  int initialized = 0;
+  PMPI_Initialized(&initialized);
+  if (!initialized || registry().on_self) return {};
+  int of_self = MPI_KEYVAL_INVALID;
   RETURN_IF_ERROR(
       host_status(PMPI_Comm_create_keyval(copy_nothing, drop_all_pools, &of_self, nullptr),
                   "MPI_Comm_create_keyval"));
   RETURN_IF_ERROR(
       host_status(PMPI_Comm_set_attr(MPI_COMM_SELF, of_self, nullptr), "MPI_Comm_set_attr"));
   PMPI_Comm_free_keyval(&of_self);  // when the attribute goes
-  RETURN_IF_ERROR(host_status(PMPI_Comm_create_keyval(copy_nothing, drop_pools, &of_comm, nullptr),
-                              "MPI_Comm_create_keyval"));
-  registry().comm_keyval = of_comm;
+  registry().on_self = true;
   return {};
 }
+
+// The keyval of communicators' pools; valid while it lives.
+class PoolsKeyval {
+ public:
+  PoolsKeyval() {
+    std::lock_guard lock(registry().mutex);
+    ++registry().acquiring;
+  }
+  ~PoolsKeyval() {
+    {
+      std::lock_guard lock(registry().mutex);
+      --registry().acquiring;
+    }
+    free_unused_keyval();
+  }
+  PoolsKeyval(const PoolsKeyval&) = delete;
+  PoolsKeyval& operator=(const PoolsKeyval&) = delete;
+
+  Result<int> get() const {
+    std::lock_guard creating(registry().creating);
+    RETURN_IF_ERROR(watch_finalize());
+    {
+      std::lock_guard lock(registry().mutex);
+      if (registry().comm_keyval != MPI_KEYVAL_INVALID) return registry().comm_keyval;
+    }
+    int made = MPI_KEYVAL_INVALID;
+    RETURN_IF_ERROR(host_status(PMPI_Comm_create_keyval(copy_nothing, drop_pools, &made, nullptr),
+                                "MPI_Comm_create_keyval"));
+    std::lock_guard lock(registry().mutex);
+    return registry().comm_keyval = made;
+  }
+};
 
 // Null: MPI_Finalize has dropped them, and the program opens a file even so.
 Pools* live_pools(void* value) {
@@ -332,15 +380,15 @@ Pools* new_pools() {
 
 // The communicator's pools; made and attached at the first call.
 Result<Pools*> pools_of(MPI_Comm comm) {
-  RETURN_IF_ERROR(create_keyvals());
+  const PoolsKeyval use;
+  ASSIGN_OR_RETURN(const int keyval, use.get());
   void* value = nullptr;
   int found = 0;
-  RETURN_IF_ERROR(host_status(PMPI_Comm_get_attr(comm, registry().comm_keyval, &value, &found),
-                              "MPI_Comm_get_attr"));
+  RETURN_IF_ERROR(
+      host_status(PMPI_Comm_get_attr(comm, keyval, &value, &found), "MPI_Comm_get_attr"));
   if (Pools* const known = found ? live_pools(value) : nullptr) return known;
   Pools* const made = new_pools();
-  RETURN_IF_ERROR(
-      host_status(PMPI_Comm_set_attr(comm, registry().comm_keyval, made), "MPI_Comm_set_attr"));
+  RETURN_IF_ERROR(host_status(PMPI_Comm_set_attr(comm, keyval, made), "MPI_Comm_set_attr"));
   return made;
 }
 
