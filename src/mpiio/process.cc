@@ -6,6 +6,7 @@
 #include "base/guarded.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "group/overdue.h"
 #include "mpiio/datatype.h"
 #include "mpiio/errhandler.h"
 #include "mpiio/handle.h"
@@ -30,6 +31,7 @@ void close_left_open() {
     int rank = 0;
     PMPI_Group_rank(open->group, &rank);
     if (rank == 0 && ++led <= kNamed) names += (led == 1 ? ": " : ", ") + shortened(open->file->path(), 200);
+    const InCall in_call("MPI_Finalize", open->file->path());
     const Status closed = guarded([&]() -> Status {
       settle(*open);
       return open->file->close();
