@@ -1,0 +1,61 @@
+"""Tests of the driver's judgement: what counts as run, passed and missed, and that nothing hangs."""
+
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import run
+
+
+def row(mpi, tests):
+    """`tests`: name to the verdicts on stock and Stridio, by their first letters."""
+    words = {"p": run.PASSED, "f": run.FAILED, "s": run.SKIPPED, "m": "missing"}
+    tests = {name: dict(zip(run.SIDES, map(words.get, pair))) for name, pair in tests.items()}
+    return {"suite": "hdf5", "mpi": mpi, "label": mpi, "ranks": 2, "tests": tests}
+
+
+class Table(unittest.TestCase):
+    def test_counts(self):
+        lines = run.table([row("a", {"1": "pp", "2": "pf", "3": "fp", "4": "ss", "5": "mp"})])
+        self.assertEqual("| HDF5 testpar | a | 2 | 4 | 2 | 3 | 1 |", lines[2])
+        self.assertEqual("| all | | | 4 | 2 | 3 | 1 |", lines[3])
+
+    def test_nothing_is_missed_where_both_agree(self):
+        self.assertEqual([], list(run.missed([row("a", {"1": "pp", "2": "ff", "3": "fp", "4": "ss", "5": "mf"})])))
+
+    def test_a_failure_and_an_absence_are_missed(self):
+        rows = [row("a", {"1": "pf", "2": "pm", "3": "pp"})]
+        self.assertEqual(2, len(list(run.missed(rows))))
+
+    def test_what_another_stock_passes_is_missed(self):
+        rows = [row("a", {"1": "ff"}), row("b", {"1": "pp"})]
+        self.assertEqual(["HDF5 testpar, a, 2 ranks: 1"], list(run.missed(rows)))
+
+    def test_a_test_fails_with_one_rank_or_without_it(self):
+        self.assertEqual(run.PASSED, run.verdict_of([run.PASSED, run.SKIPPED], 2))
+        self.assertEqual(run.SKIPPED, run.verdict_of([run.SKIPPED, run.SKIPPED], 2))
+        self.assertEqual(run.FAILED, run.verdict_of([run.PASSED, run.FAILED], 2))
+        self.assertEqual(run.FAILED, run.verdict_of([run.PASSED], 2))
+
+
+class Limit(unittest.TestCase):
+    def run_program(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            return run.run_limited([sys.executable, "-c", text], folder, Path(folder) / "log")
+
+    def test_status(self):
+        self.assertEqual(0, self.run_program("pass"))
+        self.assertEqual(3, self.run_program("raise SystemExit(3)"))
+
+    def test_endless_program_fails_in_time(self):
+        began = time.monotonic()
+        with mock.patch.object(run, "LIMIT_SECONDS", 0.5):
+            self.assertNotEqual(0, self.run_program("import time; time.sleep(1000)"))
+        self.assertLess(time.monotonic() - began, 30)
+
+
+if __name__ == "__main__":
+    unittest.main()
