@@ -32,5 +32,5 @@ if __name__ == "__main__":
     unittest.TextTestRunner.resultclass = RecordedResult
     sys.path.insert(0, TESTS)
     sys.dont_write_bytecode = True
-    sys.argv = ["main.py", "-i", "test_io", "-i", "test_file"]
+    sys.argv = ["main.py", "--no-skip-mpi", "-i", "test_io", "-i", "test_file"]
     runpy.run_path(os.path.join(TESTS, "main.py"), run_name="__main__")

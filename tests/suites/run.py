@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "bench"))
 from launch import MPIS, ROOT, SIDES, BenchError, end, environment  # noqa: E402
 from results import machine, machine_text, session  # noqa: E402
-from sources import STORE, build, hdf5_programs, source_of  # noqa: E402
+from sources import PNETCDF_FOLDERS, STORE, build, hdf5_programs, source_of  # noqa: E402
 
 LIMIT_SECONDS = 600  # for a program
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
@@ -39,6 +39,7 @@ class Program:
     name: str
     command: callable
     verdicts: callable = None  # of the folder, by test, where a program is more than one
+    least_ranks: int = 1
 
 
 def say(text):
@@ -79,15 +80,19 @@ def hdf5(mpi, _):
     names = hdf5_programs(source_of("hdf5", say))
     plain = [name for name in names if not name.startswith("t_pflush")]
 
+    def program(name):
+        def command(start, folder):
+            (folder / name).symlink_to(programs / name)  # t_cache_image starts itself from where it is
+            return [*start, f"./{name}"]
+
+        return Program(name, command, least_ranks=3 if name == "t_cache" else 1)
+
     def pflush(start, _):
         """As testpflush.sh: the first ends without closing its file, the second looks at that."""
         first, second = (shlex.join([*start, f"{programs}/t_pflush{i}"]) for i in (1, 2))
         return ["sh", "-c", f"{first}; {second}"]
 
-    return [
-        *(Program(name, lambda start, _, name=name: [*start, programs / name]) for name in plain),
-        Program("testpflush", pflush),
-    ]
+    return [*map(program, plain), Program("testpflush", pflush)]
 
 
 def pnetcdf(mpi, ranks):
@@ -104,10 +109,8 @@ def pnetcdf(mpi, ranks):
         return Program(f"{folder}/{name}", command)
 
     found = []
-    for folder in make_variable(tests, "SUBDIRS"):
+    for folder in PNETCDF_FOLDERS:
         script = source_of("pnetcdf", say) / "test" / folder / "parallel_run.sh"
-        if not script.exists():
-            continue
         listed = re.search(r"^for i in \$\{(\w+)\}", script.read_text(), re.MULTILINE)
         if not listed:  # its programs depend on each other
             found.append(program(folder, "*"))
@@ -171,7 +174,8 @@ class Runner:
             folder = Path(name).resolve()
             report = folder / "report.json"
             front = [self.stridio, "run", "--report", report, "--"] if side == "stridio" else []
-            start = [str(word) for word in (*front, mpi.mpiexec, "-n", row["ranks"])]
+            ranks = max(row["ranks"], program.least_ranks)
+            start = [str(word) for word in (*front, mpi.mpiexec, "-n", ranks)]
             command = [str(word) for word in program.command(start, folder)]
             began = time.monotonic()
             status = run_limited(command, folder, log)
@@ -322,6 +326,7 @@ def parse_arguments():
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("conformance: terminated"))
+    os.environ.pop("MAKEFLAGS", None)  # of a make that called this: not for those that this calls
     arguments = parse_arguments()
     STORE.mkdir(parents=True, exist_ok=True)
     with (STORE / ".lock").open("w") as lock:
