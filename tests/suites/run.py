@@ -162,7 +162,7 @@ class Runner:
         for tests in row["tests"].values():
             for side in SIDES:
                 tests.setdefault(side, "missing")  # since something ended the program before
-        if programs and not row["served"]:
+        if not (row["served"] or self.arguments.only):
             raise BenchError(f"{SUITES[suite].title}, {mpi.label()}: no program was served by Stridio")
         return row
 
@@ -233,7 +233,8 @@ def missed(rows):
         others = [other for other in rows if other["suite"] == row["suite"]]
         for test, tests in row["tests"].items():
             verdicts = [other["tests"].get(test, {}).get("stock") for other in others]
-            if tests["stridio"] not in (PASSED, SKIPPED) and PASSED in verdicts:
+            skipped = tests["stock"] == tests["stridio"] == SKIPPED
+            if tests["stridio"] != PASSED and PASSED in verdicts and not skipped:
                 yield f"{name_of(row)}: {test}"
 
 
