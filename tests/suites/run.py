@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from results import machine, machine_text, session  # noqa: E402
 from sources import PNETCDF_FOLDERS, STORE, build, hdf5_programs, source_of  # noqa: E402
 
 LIMIT_SECONDS = 600  # for a program
-PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+PASSED, FAILED, SKIPPED, MISSING = "passed", "failed", "skipped", "missing"
 MARKS = ("<!-- table -->", "<!-- end of table -->")
 
 
@@ -37,8 +38,8 @@ class Program:
     """`command`: what is run, made of the start of each command line of ranks and a folder of its own."""
 
     name: str
-    command: callable
-    verdicts: callable = None  # of the folder, by test, where a program is more than one
+    command: typing.Callable
+    verdicts: typing.Callable = None  # of the folder, by test, where a program is more than one
     least_ranks: int = 1
 
 
@@ -128,7 +129,7 @@ def make_variable(folder, name):
 @dataclass(frozen=True)
 class Suite:
     title: str
-    programs: callable
+    programs: typing.Callable
     where: tuple  # MPI and ranks
 
 
@@ -147,26 +148,35 @@ SUITES = {
 class Runner:
     def __init__(self, arguments):
         self.arguments = arguments
+        self.file = STORE / "results.json"
+        self.rows = {key_of(row): row for row in load(self.file)}
         self.stridio = arguments.build / "bin/stridio"
         if not self.stridio.exists():
             raise BenchError(f"missing: {self.stridio}   get it by: make build")
 
-    def row(self, suite, mpi, ranks):
-        """How each test ended on both sides."""
-        programs = [p for p in SUITES[suite].programs(mpi, ranks) if re.search(self.arguments.only, p.name)]
-        row = {"suite": suite, "mpi": mpi.name, "label": mpi.label(), "ranks": ranks, **session()}
-        row |= {"seconds": {}, "served": 0, "tests": {}}
-        for program in programs:
-            for side in SIDES:
-                self.run(row, program, mpi, side)
-        for tests in row["tests"].values():
-            for side in SIDES:
-                tests.setdefault(side, "missing")  # since something ended the program before
-        if not (row["served"] or self.arguments.only):
-            raise BenchError(f"{SUITES[suite].title}, {mpi.label()}: no program was served by Stridio")
-        return row
+    def run_row(self, suite, mpi, ranks):
+        """All of a suite's programs, or those that are asked for anew: then the row keeps the others' results."""
+        programs = SUITES[suite].programs(mpi, ranks)
+        chosen = [program for program in programs if re.search(self.arguments.only, program.name)]
+        facts, row = session(), self.rows.get((suite, mpi.name, ranks))
+        if chosen == programs or not row:
+            row = {"suite": suite, "mpi": mpi.name, "label": mpi.label(), "ranks": ranks, "commits": []}
+            row |= {"served": [], "results": {}}
+        row["programs"] = [program.name for program in programs]
+        row["commits"] = list(dict.fromkeys([*row["commits"], facts["commit"]]))
+        self.rows[key_of(row)] = row
+        for program in chosen:
+            row["results"][program.name] = {side: self.run(row, program, mpi, side) for side in SIDES}
+            save(self.file, self.ordered())
+        if not row["served"]:
+            raise BenchError(f"{name_of(row)}: no program was served by Stridio")
+
+    def ordered(self):
+        order = [(name, *place) for name, suite in SUITES.items() for place in suite.where]
+        return sorted(self.rows.values(), key=lambda row: order.index(key_of(row)))
 
     def run(self, row, program, mpi, side):
+        """How each test of a program ended, and when."""
         where = f"{row['suite']}/{mpi.name}-{row['ranks']}/{side}"
         log = STORE / "logs" / where / (re.sub(r"\W+", "-", program.name) + ".log")
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -181,14 +191,12 @@ class Runner:
             status = run_limited(command, folder, log)
             took = time.monotonic() - began
             whole = {program.name: PASSED if status == 0 else FAILED}
-            verdicts = program.verdicts(folder) if program.verdicts else whole
+            tests = program.verdicts(folder) if program.verdicts else whole
             if report.exists() and json.loads(report.read_text())["files"]:
-                row["served"] += 1
-        for test, verdict in verdicts.items():
-            row["tests"].setdefault(test, {})[side] = verdict
-        row["seconds"].setdefault(program.name, {})[side] = round(took, 1)
+                row["served"] = sorted({*row["served"], program.name})
         outcome = "ok" if status == 0 else f"exit status {status}"
         say(f"{where} {program.name}: {outcome}, {took:.1f} s")
+        return {"seconds": round(took, 1), "tests": tests}
 
 
 def run_limited(command, folder, log):
@@ -219,20 +227,26 @@ def run_limited(command, folder, log):
 # -------------------------------------------------------------------------------------- the table ---
 
 
+def tests_of(row):
+    """By name, the verdicts on both sides. Tests that one side never came to are missing there."""
+    found = {}
+    for sides in row["results"].values():
+        for side in SIDES:
+            for test, verdict in sides[side]["tests"].items():
+                found.setdefault(test, dict.fromkeys(SIDES, MISSING))[side] = verdict
+    return found
+
+
 def count(row, side, verdict):
-    return sum(tests[side] == verdict for tests in row["tests"].values())
-
-
-def run_count(row):
-    return sum(SKIPPED not in tests.values() for tests in row["tests"].values())
+    return sum(tests[side] == verdict for tests in tests_of(row).values())
 
 
 def missed(rows):
     """What some stock MPI-IO passes and Stridio does not, by row."""
     for row in rows:
-        others = [other for other in rows if other["suite"] == row["suite"]]
-        for test, tests in row["tests"].items():
-            verdicts = [other["tests"].get(test, {}).get("stock") for other in others]
+        others = [tests_of(other) for other in rows if other["suite"] == row["suite"]]
+        for test, tests in tests_of(row).items():
+            verdicts = [other.get(test, {}).get("stock") for other in others]
             skipped = tests["stock"] == tests["stridio"] == SKIPPED
             if tests["stridio"] != PASSED and PASSED in verdicts and not skipped:
                 yield f"{name_of(row)}: {test}"
@@ -249,8 +263,8 @@ def table(rows):
     ]
     total = [0, 0, 0, 0]
     for row in rows:
-        run, skipped = run_count(row), len(row["tests"]) - run_count(row)
-        numbers = [run, *(count(row, side, PASSED) for side in SIDES), skipped]
+        skipped = sum(SKIPPED in tests.values() for tests in tests_of(row).values())
+        numbers = [len(tests_of(row)) - skipped, *(count(row, side, PASSED) for side in SIDES), skipped]
         total = [a + b for a, b in zip(total, numbers)]
         cells = [SUITES[row["suite"]].title, row["label"], row["ranks"], *numbers]
         lines.append(f"| {' | '.join(map(str, cells))} |")
@@ -259,7 +273,7 @@ def table(rows):
 
 def failures(rows, side):
     for row in rows:
-        bad = [test for test, tests in row["tests"].items() if tests[side] not in (PASSED, SKIPPED)]
+        bad = [test for test, tests in tests_of(row).items() if tests[side] not in (PASSED, SKIPPED)]
         if bad:
             yield f"- {name_of(row)}: {', '.join(f'`{test}`' for test in bad)}"
 
@@ -281,23 +295,19 @@ def save(path, rows):
     part.replace(path)
 
 
-def in_order(rows):
-    order = [(name, *place) for name, suite in SUITES.items() for place in suite.where]
-    return sorted(rows, key=lambda row: order.index(key_of(row)))
-
-
 def key_of(row):
     return row["suite"], row["mpi"], row["ranks"]
 
 
 def replace_table(path, rows, facts):
+    if left := [name_of(row) for row in rows if set(row["results"]) != set(row["programs"])]:
+        raise BenchError(f"not all programs have been run: {', '.join(left)}")
     head, found, rest = path.read_text().partition(MARKS[0])
     _, closed, tail = rest.partition(MARKS[1])
     if not (found and closed):
         raise BenchError(f"{path} has no {MARKS[0]} and {MARKS[1]}")
-    commits = ", ".join(dict.fromkeys(row["commit"] for row in rows))
-    facts |= {"mpis": dict.fromkeys(row["label"] for row in rows), "commit": commits}
-    facts["mpis"] = {label: label for label in facts["mpis"]}
+    commits = dict.fromkeys(commit for row in rows for commit in row["commits"])
+    facts |= {"mpis": {row["mpi"]: row["label"] for row in rows}, "commit": ", ".join(commits)}
     lines = [*report(rows), "", f"{machine_text(facts)}."]
     path.write_text("\n".join((head + MARKS[0], "", *lines, "", MARKS[1] + tail)))
 
@@ -316,7 +326,7 @@ def parse_arguments():
     add = parser.add_argument
     add("--suites", type=words(SUITES), default=tuple(SUITES), metavar="LIST", help=f"of {', '.join(SUITES)}")
     add("--mpis", type=words(mpis), default=mpis, metavar="LIST", help=f"of {', '.join(mpis)}")
-    add("--only", default="", metavar="REGEX", help="programs of such names; nothing is kept")
+    add("--only", default="", metavar="REGEX", help="programs of such names")
     add("--build", type=Path, default=ROOT / "build/release", help="of Stridio (build/release)")
     add("--dir", type=Path, default=STORE, help="where the tests' files go (build/conformance)")
     add("--docs", type=Path, metavar="FILE", help="replace the table of this document")
@@ -339,18 +349,12 @@ def main():
 
 
 def run_all(arguments):
-    runner, results = Runner(arguments), STORE / "results.json"
-    facts = machine(arguments.dir.resolve(), {})
-    rows = {} if arguments.only else {key_of(row): row for row in load(results)}
+    runner, facts = Runner(arguments), machine(arguments.dir.resolve(), {})
     for suite in arguments.suites:
         for name, ranks in SUITES[suite].where:
-            if name not in arguments.mpis:
-                continue
-            row = runner.row(suite, MPIS[name], ranks)
-            rows[key_of(row)] = row
-            if not arguments.only:
-                save(results, in_order(rows.values()))
-    ordered = in_order(rows.values())
+            if name in arguments.mpis:
+                runner.run_row(suite, MPIS[name], ranks)
+    ordered = runner.ordered()
     print("\n" + "\n".join(report(ordered)))
     if arguments.docs:
         replace_table(arguments.docs, ordered, facts)
