@@ -1,5 +1,6 @@
 """Tests of the driver's judgement: what counts as run, passed and missed, and that nothing hangs."""
 
+import re
 import sys
 import tempfile
 import time
@@ -42,6 +43,19 @@ class Table(unittest.TestCase):
         self.assertEqual(run.SKIPPED, run.verdict_of([run.SKIPPED, run.SKIPPED], 2))
         self.assertEqual(run.FAILED, run.verdict_of([run.PASSED, run.FAILED], 2))
         self.assertEqual(run.FAILED, run.verdict_of([run.PASSED], 2))
+
+    def test_a_program_that_wants_more_ranks_is_skipped(self):
+        self.assertEqual(run.SKIPPED, run.verdict_on(3, "=====\n    Need at least 3 processes.  Exiting.\n"))
+        self.assertEqual(run.FAILED, run.verdict_on(3, "Need at least\n"))
+        self.assertEqual(run.PASSED, run.verdict_on(0, ""))
+
+
+class Documents(unittest.TestCase):
+    def test_readme_says_the_totals_of_the_table(self):
+        total = re.search(r"^\| all \|.*", (run.ROOT / "docs/conformance.md").read_text(), re.MULTILINE)[0]
+        ran, stock, ours = re.findall(r"\d+", total)[:3]
+        readme = " ".join((run.ROOT / "README.md").read_text().split())
+        self.assertIn(f"of {ran} tests and programs stock MPI-IO passes {stock}, Stridio {ours};", readme)
 
 
 class Limit(unittest.TestCase):
