@@ -153,6 +153,8 @@ class Runner:
 
     def run_row(self, suite, mpi, ranks):
         """All of a suite's programs, or those that are asked for anew: then the row keeps the others' results."""
+        if not mpi.is_here():
+            raise BenchError(f"{mpi.name} is not installed   get it by: make setup")
         programs = SUITES[suite].programs(mpi, ranks)
         chosen = [program for program in programs if re.search(self.arguments.only, program.name)]
         facts, row = session(), self.rows.get((suite, mpi.name, ranks))
