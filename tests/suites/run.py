@@ -62,14 +62,14 @@ def mpi4py(mpi, ranks):
             for line in record.read_text().splitlines() if record.exists() else ():
                 test, verdict = line.split()
                 found.setdefault(test, []).append(verdict)
-        return {test: verdict_of(each, ranks) for test, each in found.items()}
+        return {test: verdict_of_ranks(each, ranks) for test, each in found.items()}
 
     return [
         Program("test_io test_file", lambda start, folder: [*start, python, script, tests, folder], verdicts)
     ]
 
 
-def verdict_of(each, ranks):
+def verdict_of_ranks(each, ranks):
     if FAILED in each or len(each) < ranks:
         return FAILED
     return PASSED if PASSED in each else SKIPPED
@@ -190,7 +190,7 @@ class Runner:
             status = run_limited(command, folder, log)
             took = time.monotonic() - began
             if not program.verdicts:
-                tests = {program.name: verdict_on(status, log.read_text(errors="replace"))}
+                tests = {program.name: verdict_of_program(status, log.read_text(errors="replace"))}
             else:
                 tests = program.verdicts(folder)
                 if status != 0 and FAILED not in tests.values():  # it broke after its tests
@@ -202,7 +202,7 @@ class Runner:
         return {"seconds": round(took, 1), "tests": tests}
 
 
-def verdict_on(status, output):
+def verdict_of_program(status, output):
     """A program that refuses so few ranks tests nothing, however it ends."""
     if re.search(r"^\s*Need at least \d+ processes\.", output, re.MULTILINE):
         return SKIPPED

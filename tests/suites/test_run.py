@@ -39,15 +39,15 @@ class Table(unittest.TestCase):
         self.assertEqual(["HDF5 testpar, a, 2 ranks: 1"], list(run.missed(rows)))
 
     def test_a_test_fails_with_one_rank_or_without_it(self):
-        self.assertEqual(run.PASSED, run.verdict_of([run.PASSED, run.SKIPPED], 2))
-        self.assertEqual(run.SKIPPED, run.verdict_of([run.SKIPPED, run.SKIPPED], 2))
-        self.assertEqual(run.FAILED, run.verdict_of([run.PASSED, run.FAILED], 2))
-        self.assertEqual(run.FAILED, run.verdict_of([run.PASSED], 2))
+        self.assertEqual(run.PASSED, run.verdict_of_ranks([run.PASSED, run.SKIPPED], 2))
+        self.assertEqual(run.SKIPPED, run.verdict_of_ranks([run.SKIPPED, run.SKIPPED], 2))
+        self.assertEqual(run.FAILED, run.verdict_of_ranks([run.PASSED, run.FAILED], 2))
+        self.assertEqual(run.FAILED, run.verdict_of_ranks([run.PASSED], 2))
 
     def test_a_program_that_wants_more_ranks_is_skipped(self):
-        self.assertEqual(run.SKIPPED, run.verdict_on(3, "=====\n    Need at least 3 processes.  Exiting.\n"))
-        self.assertEqual(run.FAILED, run.verdict_on(3, "Need at least\n"))
-        self.assertEqual(run.PASSED, run.verdict_on(0, ""))
+        self.assertEqual(run.SKIPPED, run.verdict_of_program(3, "=====\n    Need at least 3 processes.  Exiting.\n"))
+        self.assertEqual(run.FAILED, run.verdict_of_program(3, "Need at least\n"))
+        self.assertEqual(run.PASSED, run.verdict_of_program(0, ""))
 
 
 class Documents(unittest.TestCase):
