@@ -145,6 +145,7 @@ SUITES = {
 class Runner:
     def __init__(self, arguments):
         self.arguments = arguments
+        self.commit = session()["commit"]
         self.file = STORE / "results.json"
         self.rows = {key_of(row): row for row in load(self.file)}
         self.stridio = arguments.build / "bin/stridio"
@@ -157,16 +158,16 @@ class Runner:
             raise BenchError(f"{mpi.name} is not installed   get it by: make setup")
         programs = SUITES[suite].programs(mpi, ranks)
         chosen = [program for program in programs if re.search(self.arguments.only, program.name)]
-        facts, row = session(), self.rows.get((suite, mpi.name, ranks))
+        row = self.rows.get((suite, mpi.name, ranks))
         if chosen == programs or not row:
-            row = {"suite": suite, "mpi": mpi.name, "label": mpi.label(), "ranks": ranks, "commits": []}
+            row = {"suite": suite, "mpi": mpi.name, "label": mpi.label(), "ranks": ranks}
             row |= {"served": [], "results": {}}
         row["programs"] = [program.name for program in programs]
         row["results"] = {name: row["results"][name] for name in row["programs"] if name in row["results"]}
-        row["commits"] = list(dict.fromkeys([*row["commits"], facts["commit"]]))
         self.rows[key_of(row)] = row
         for program in chosen:
-            row["results"][program.name] = {side: self.run(row, program, mpi, side) for side in SIDES}
+            sides = {side: self.run(row, program, mpi, side) for side in SIDES}
+            row["results"][program.name] = {"commit": self.commit, **sides}
             save(self.file, self.ordered())
         if not row["served"]:
             raise BenchError(f"{name_of(row)}: no program was served by Stridio")
@@ -316,7 +317,7 @@ def replace_table(path, rows, facts):
     _, closed, tail = rest.partition(MARKS[1])
     if not (found and closed):
         raise BenchError(f"{path} has no {MARKS[0]} and {MARKS[1]}")
-    commits = dict.fromkeys(commit for row in rows for commit in row["commits"])
+    commits = dict.fromkeys(program["commit"] for row in rows for program in row["results"].values())
     facts |= {"mpis": {row["mpi"]: row["label"] for row in rows}, "commit": ", ".join(commits)}
     lines = [*report(rows), "", f"{machine_text(facts)}."]
     path.write_text("\n".join((head + MARKS[0], "", *lines, "", MARKS[1] + tail)))
