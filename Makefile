@@ -10,7 +10,7 @@ TESTS_tsan := -L tsan
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build test test-full demo bench bench-full bench-interval mutants format clean $(BUILDS) $(CHECKS)
+.PHONY: help setup build test test-full demo bench bench-full bench-interval conformance mutants format clean $(BUILDS) $(CHECKS)
 
 help:
 	@echo 'make demo       real programs do their file I/O through Stridio, beside stock MPI-IO'
@@ -20,6 +20,7 @@ help:
 	@echo 'make bench      measure Stridio against stock MPI-IO and its targets: 10 minutes'
 	@echo 'make bench-full the same for all workloads and methods: 2 hours, goes on where it ended'
 	@echo 'make bench-interval  measure interval files against stock MPI-IO, HDF5, PnetCDF and flat files: 10 minutes'
+	@echo 'make conformance  test suites of mpi4py, PnetCDF and HDF5 on stock MPI-IO and on Stridio: an hour'
 	@echo 'make mutants    plant bugs and see that the tests catch them'
 	@echo 'make format     clang-format on all sources'
 	@echo 'make clean      remove build/ (the environments in .venv/ stay)'
@@ -59,6 +60,10 @@ bench bench-full: build
 bench-interval: build
 	cmake --build --preset release -j$(JOBS) --target slowfs
 	/usr/bin/python3 bench/interval.py $(BENCH)
+
+# Arguments for the driver: make conformance CONFORMANCE='--suites hdf5'.
+conformance: build
+	/usr/bin/python3 tests/suites/run.py $(CONFORMANCE)
 
 mutants: build
 	scripts/mutants.sh
