@@ -95,6 +95,15 @@ TEST_F(ConflictsTest, StridedPiecesAreNotTakenForTheirBounds) {
             "");
 }
 
+TEST_F(ConflictsTest, WhoReachesFarthestHidesNobody) {
+  const std::string said = warnings([](File& file, Group& group) {
+    if (group.rank() == 0) access(file, Direction::kRead, {0, 10}, false);
+    if (group.rank() == 1) access(file, Direction::kRead, {2, 18}, false);
+    if (group.rank() == 1) access(file, Direction::kWrite, {5, 1}, false);
+  });
+  EXPECT_TRUE(said.find("bytes 5 to 5: rank 0 reads them in a call, rank 1 writes them") != std::string::npos) << said;
+}
+
 TEST_F(ConflictsTest, AgreesWithAnOracle) {
   const char* const given = std::getenv("STRIDIO_SEED");
   const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
@@ -103,11 +112,11 @@ TEST_F(ConflictsTest, AgreesWithAnOracle) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
   int conflicts = 0;
-  for (int round = 0; round < 60 && !HasFailure(); ++round) {
+  for (int round = 0; round < 600 && !HasFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round) + ", STRIDIO_SEED=" + std::to_string(seed));
     std::vector<Step> steps;
     for (std::int64_t i = draw(1, 8); i > 0; --i)
-      steps.push_back({static_cast<int>(draw(0, kRanks - 1)), draw(0, 1) ? Direction::kRead : Direction::kWrite,
+      steps.push_back({static_cast<int>(draw(0, kRanks - 1)), draw(0, 3) ? Direction::kRead : Direction::kWrite,
                        {draw(0, kReach), draw(1, 30)}, draw(0, 1) == 1});
     const std::string said = warnings([&](File& file, Group& group) {
       for (const Step& step : steps) {
@@ -140,8 +149,8 @@ TEST_F(ConflictsTest, AgreesWithAnOracle) {
               << said;
     }
   }
-  EXPECT_TRUE(HasFailure() || conflicts > 5) << conflicts;
-  std::cout << conflicts << " of 60 programs conflict\n";
+  EXPECT_TRUE(HasFailure() || conflicts > 50) << conflicts;
+  std::cout << conflicts << " of 600 programs conflict\n";
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ TESTS = {
     "cached": ("cached_test", [], None),
     "translate": ("translate_test", [], None),
     "wait": ("wait_test", [], None),
+    "replacement": ("replacement_test", [], None),
+    "conflicts": ("conflicts_test", [], None),
     "interval_fault": ("interval_fault_test", [], None),
 }
 SEED = "1"  # the same cases in every run
