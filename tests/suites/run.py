@@ -284,9 +284,12 @@ def table(rows):
 
 def failures(rows, side):
     for row in rows:
+        late = [sides[side] for sides in row["results"].values() if sides[side]["seconds"] >= LIMIT_SECONDS]
+        late = {test for program in late for test in program["tests"]}
         bad = [test for test, tests in tests_of(row).items() if tests[side] not in (PASSED, SKIPPED)]
         if bad:
-            yield f"- {name_of(row)}: {', '.join(f'`{test}`' for test in bad)}"
+            words = (f"`{test}`{f' (no end after {LIMIT_SECONDS} s)' * (test in late)}" for test in bad)
+            yield f"- {name_of(row)}: {', '.join(words)}"
 
 
 def report(rows):

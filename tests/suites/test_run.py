@@ -15,7 +15,7 @@ def row(mpi, tests):
     """`tests`: name to the verdicts on stock and Stridio, by their first letters; m: none."""
     words = {"p": run.PASSED, "f": run.FAILED, "s": run.SKIPPED}
     sides = {
-        side: {"tests": {name: words[pair[i]] for name, pair in tests.items() if pair[i] in words}}
+        side: {"seconds": 1, "tests": {name: words[pair[i]] for name, pair in tests.items() if pair[i] in words}}
         for i, side in enumerate(run.SIDES)
     }
     return {"suite": "hdf5", "mpi": mpi, "label": mpi, "ranks": 2, "results": {"program": sides}}
@@ -26,6 +26,14 @@ class Table(unittest.TestCase):
         lines = run.table([row("a", {"1": "pp", "2": "pf", "3": "fp", "4": "ss", "5": "mp"})])
         self.assertEqual("| HDF5 testpar | a | 2 | 4 | 2 | 3 | 1 |", lines[2])
         self.assertEqual("| all | | | 4 | 2 | 3 | 1 |", lines[3])
+
+    def test_failures_tell_those_of_the_time_limit(self):
+        late = row("a", {"1": "pf"})
+        self.assertEqual(["- HDF5 testpar, a, 2 ranks: `1`"], list(run.failures([late], "stridio")))
+        late["results"]["program"]["stridio"]["seconds"] = run.LIMIT_SECONDS
+        self.assertEqual(
+            ["- HDF5 testpar, a, 2 ranks: `1` (no end after 600 s)"], list(run.failures([late], "stridio"))
+        )
 
     def test_nothing_is_missed_where_both_agree(self):
         self.assertEqual([], list(run.missed([row("a", {"1": "pp", "2": "ff", "3": "fp", "4": "ss", "5": "mf"})])))
