@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Stridio is built and tested with: Debian packages (packages.txt), two virtual
-# environments with an MPI each (.venv/mpich, .venv/ompi), one for the Python package and its users
+# Installs what Stridio is built and tested with: Debian packages (packages.txt), three virtual
+# environments with an MPI each (.venv/mpich, .venv/ompi, .venv/impi), one for the Python package and its users
 # (.venv/python), and mpi4py's own tests (.venv/mpi4py-src).
 # Safe to run at any time, and quick when nothing is missing. Without root it only names the
 # missing packages. Exit status: 0 all there, 1 something failed, 2 packages missing.
@@ -80,10 +80,11 @@ fi
 
 mpich=(.venv/mpich scripts/requirements-mpich.txt)
 ompi=(.venv/ompi scripts/requirements-ompi.txt)
+impi=(.venv/impi scripts/requirements-impi.txt)
 python=(.venv/python scripts/requirements-python.txt)
 tests=(.venv/mpi4py-src scripts/requirements-mpich.txt)
 if ((${#missing[@]} == 0)) && is_current "${mpich[@]}" && is_current "${ompi[@]}" &&
-  is_current "${python[@]}" && is_current "${tests[@]}"; then
+  is_current "${impi[@]}" && is_current "${python[@]}" && is_current "${tests[@]}"; then
   exit 0
 fi
 
@@ -96,6 +97,7 @@ mapfile -t missing < <(missing_packages)
 ((${#missing[@]} == 0)) || install_packages
 is_current "${mpich[@]}" || make_venv "${mpich[@]}"
 is_current "${ompi[@]}" || make_venv "${ompi[@]}"
+is_current "${impi[@]}" || make_venv "${impi[@]}"
 is_current "${python[@]}" || make_venv "${python[@]}"
 is_current "${tests[@]}" || fetch_mpi4py_tests "${tests[@]}"
 say "done in ${SECONDS} s"
