@@ -10,13 +10,19 @@ namespace {
 class WatchedLock final : public RangeLock {
  public:
   WatchedLock(std::unique_ptr<RangeLock> lock, Watch& watch, const Extent& range)
-      : lock_(std::move(lock)), watch_(watch), held_(watch.held.insert(watch.held.end(), range)) {}
-  ~WatchedLock() override { watch_.held.erase(held_); }
+      : lock_(std::move(lock)), watch_(watch) {
+    const std::scoped_lock guard(watch_.mutex);
+    held_ = watch_.held.insert(watch_.held.end(), range);
+  }
+  ~WatchedLock() override {
+    const std::scoped_lock guard(watch_.mutex);
+    watch_.held.erase(held_);
+  }
 
  private:
   const std::unique_ptr<RangeLock> lock_;
   Watch& watch_;
-  const std::list<Extent>::iterator held_;
+  std::list<Extent>::iterator held_;
 };
 
 class WatchedStorage final : public Storage {
@@ -68,6 +74,7 @@ class WatchedStorage final : public Storage {
 
  private:
   void judge_write(const Extent& extent) {
+    const std::scoped_lock guard(watch_.mutex);
     if (watch_.may_write && !watch_.stray_write && !watch_.may_write(extent)) watch_.stray_write = extent;
     const auto holds = [&](const Extent& held) { return intersect(held, extent) == extent; };
     if (watch_.must_lock && !watch_.unlocked_write && std::none_of(watch_.held.begin(), watch_.held.end(), holds))
@@ -75,7 +82,9 @@ class WatchedStorage final : public Storage {
   }
   template <typename T>
   T note(T result) {
-    if (!result) ++watch_.failures;
+    if (result) return result;
+    const std::scoped_lock guard(watch_.mutex);
+    ++watch_.failures;
     return result;
   }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "storage/storage.h"
@@ -18,14 +19,15 @@ struct Watch {
   bool has_locks = true;   // else lock() fails, as on file systems that have none
   bool yields = false;     // other threads run between a read and what is made of it
 
-  // What was seen.
+  // What was seen; deep requests come from several threads.
+  std::mutex mutex;
   std::optional<Extent> stray_write;     // the first that may_write refused
   std::optional<Extent> unlocked_write;  // the first without a lock that it needed
   int failures = 0;
   std::list<Extent> held;  // exclusive locks, now
 };
 
-// Forwards everything unchanged. For one thread at a time; `watch` must outlive it.
+// Forwards everything unchanged. `watch` must outlive it.
 std::unique_ptr<Storage> wrap_watch(std::unique_ptr<Storage> storage, Watch& watch);
 
 }  // namespace stridio::testing
