@@ -1,8 +1,11 @@
 // A file on a communicator from a session, in a program that never calls MPI_Init; then MPI starts anew in another session.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <mpi.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -94,15 +97,33 @@ void use_file(MPI_Comm comm, const char* node_ranks) {
   if (rank == 0) check_ok(MPI_File_delete(path, MPI_INFO_NULL), "delete");
 }
 
-void use_session() {
+#if !defined(OPEN_MPI)
+struct Meeting {
+  char path[64] = "/tmp/stridio-sessions-met-XXXXXX";
+  int rank = 0, size = 0;
+};
+
+// Without MPI: a byte from each, until all have written theirs.
+void wait_for_all(const Meeting& meeting) {
+  const int file = open(meeting.path, O_WRONLY | O_APPEND);
+  check(file >= 0 && write(file, "", 1) == 1, "cannot say that the session has ended");
+  struct stat now {};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (fstat(file, &now) == 0 && now.st_size < meeting.size && std::chrono::steady_clock::now() < end) usleep(1000);
+  check(now.st_size == meeting.size, "some rank has not ended its session");
+  close(file);
+}
+#endif
+
+template <typename Use>
+void use_session(Use use) {
   MPI_Session session;
   MPI_Group group;
   MPI_Comm comm;
   check_ok(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session), "session");
   check_ok(MPI_Group_from_session_pset(session, "mpi://WORLD", &group), "group");
   check_ok(MPI_Comm_create_from_group(group, "stridio-sessions-test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm), "communicator");
-  use_file(comm, "0");
-  use_file(comm, "1");
+  use(comm);
   MPI_Group_free(&group);
   MPI_Comm_free(&comm);
   check_ok(MPI_Session_finalize(&session), "the end of the session");
@@ -111,9 +132,25 @@ void use_session() {
 }  // namespace
 
 int main() {
-  use_session();
-#if !defined(OPEN_MPI)  // 5.0 crashes in MPI_Session_init when it was ended once
-  use_session();
+  const auto use_files = [](MPI_Comm comm) {
+    use_file(comm, "0");
+    use_file(comm, "1");
+  };
+#if defined(OPEN_MPI)  // 5.0 crashes in MPI_Session_init when it was ended once
+  use_session(use_files);
+#else
+  Meeting meeting;
+  use_session([&](MPI_Comm comm) {
+    use_files(comm);
+    MPI_Comm_rank(comm, &meeting.rank);
+    MPI_Comm_size(comm, &meeting.size);
+    if (meeting.rank == 0) close(mkstemp(meeting.path));
+    MPI_Bcast(meeting.path, sizeof meeting.path, MPI_CHAR, 0, comm);
+  });
+  // MPICH 5.0 may wait for ever in MPI_Comm_create_from_group where one rank starts anew before another has ended.
+  wait_for_all(meeting);
+  use_session(use_files);
+  if (meeting.rank == 0) unlink(meeting.path);
 #endif
   if (failures == 0) std::puts("ended well");
   return failures == 0 ? 0 : 1;
