@@ -39,8 +39,10 @@ void Conflicts::note(Direction direction, const Pattern& file) {
   const std::uint16_t call = number_of(InCall::name());
   RunReader runs{Cursor(file)};
   while (const auto run = runs.next()) {
-    if (touches_.size() == kMostTouches) compact();
-    full_ = full_ || touches_.size() > kMostTouches / 2 + kMostTouches / 4;
+    if (touches_.size() == kMostTouches) {
+      compact();
+      full_ = touches_.size() > kMostTouches / 4 * 3;  // or it would be compacted again after few
+    }
     if (full_) return;
     touches_.push_back({.extent = *run, .call = call, .writes = direction == Direction::kWrite});
   }
@@ -102,11 +104,12 @@ Status Conflicts::check(Group& group, const std::string& path) {
     each.full = counts[1] != 0;
     if (counts[0] > 0) std::memcpy(each.touches.data(), bytes.data() + sizeof counts, counts[0] * sizeof(Touch));
     const auto* const text = reinterpret_cast<const char*>(bytes.data());
-    for (std::size_t at = sizeof counts + counts[0] * sizeof(Touch); at < bytes.size(); at += each.calls.back().size() + 1)
+    for (std::size_t at = sizeof counts + counts[0] * sizeof(Touch); at < bytes.size();
+         at += each.calls.back().size() + 1)
       each.calls.emplace_back(text + at);
     if (each.full)
-      warn(fmt::format("{}: rank {} accessed more pieces than STRIDIO_CHECK looks at; the last ones are not checked", path,
-                       all.size() - 1));
+      warn(fmt::format("{}: rank {} accessed more pieces than STRIDIO_CHECK looks at; the last ones are not checked",
+                       path, all.size() - 1));
   }
   name_conflicts(all, path);
   return {};
@@ -180,8 +183,8 @@ void Conflicts::name_conflicts(std::vector<Told>& all, const std::string& path) 
       warn(fmt::format("{}: {} more pairs of calls conflict", path, found.size() - kMostLines));
       break;
     }
-    warn(fmt::format("{}: conflict in bytes {} to {}{}: {}, {}, and no MPI_File_sync is between", path, place.first.offset,
-                     place.first.end() - 1,
+    warn(fmt::format("{}: conflict in bytes {} to {}{}: {}, {}, and no MPI_File_sync is between", path,
+                     place.first.offset, place.first.end() - 1,
                      place.places > 1 ? fmt::format(" and at {}", counted(place.places - 1, "more place")) : "",
                      text_of(sides.first), text_of(sides.second)));
   }

@@ -104,6 +104,26 @@ TEST_F(ConflictsTest, WhoReachesFarthestHidesNobody) {
   EXPECT_TRUE(said.find("bytes 5 to 5: rank 0 reads them in a call, rank 1 writes them") != std::string::npos) << said;
 }
 
+TEST_F(ConflictsTest, WhatIsAccessedAgainTakesNoMoreRoom) {
+  constexpr std::int64_t kPieces = 1 << 20;
+  for (const bool again : {true, false}) {
+    testing::internal::CaptureStderr();
+    run_threads(2, {}, [&](Group& group) {
+      Conflicts conflicts;
+      for (int call = 0; call < 4 && group.rank() == 0; ++call) {
+        const Pattern pieces = Pattern::strided(kPieces, 16, Pattern::run(again ? 0 : call * kPieces * 16, 8));
+        conflicts.note(Direction::kWrite, pieces);
+      }
+      if (group.rank() == 0) conflicts.note(Direction::kWrite, Pattern::run(-100, 8));
+      if (group.rank() == 1) conflicts.note(Direction::kRead, Pattern::run(-100, 4));
+      EXPECT_TRUE(conflicts.check(group, "data"));
+    });
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("conflict in bytes -100 to -97") != std::string::npos, again) << said;
+    EXPECT_EQ(said.find("rank 0 accessed more pieces") != std::string::npos, !again) << said;
+  }
+}
+
 TEST_F(ConflictsTest, AgreesWithAnOracle) {
   const char* const given = std::getenv("STRIDIO_SEED");
   const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
@@ -116,8 +136,10 @@ TEST_F(ConflictsTest, AgreesWithAnOracle) {
     SCOPED_TRACE("round " + std::to_string(round) + ", STRIDIO_SEED=" + std::to_string(seed));
     std::vector<Step> steps;
     for (std::int64_t i = draw(1, 8); i > 0; --i)
-      steps.push_back({static_cast<int>(draw(0, kRanks - 1)), draw(0, 3) ? Direction::kRead : Direction::kWrite,
-                       {draw(0, kReach), draw(1, 30)}, draw(0, 1) == 1});
+      steps.push_back({static_cast<int>(draw(0, kRanks - 1)),
+                       draw(0, 3) ? Direction::kRead : Direction::kWrite,
+                       {draw(0, kReach), draw(1, 30)},
+                       draw(0, 1) == 1});
     const std::string said = warnings([&](File& file, Group& group) {
       for (const Step& step : steps) {
         if (step.rank == group.rank()) access(file, step.direction, step.extent, step.together);
@@ -144,8 +166,9 @@ TEST_F(ConflictsTest, AgreesWithAnOracle) {
       EXPECT_TRUE(found[4] == "writes" || found[6] == "writes");
       for (Offset byte = std::stoll(found[1]); byte <= std::stoll(found[2]); ++byte)
         for (const int side : {3, 5})
-          EXPECT_TRUE(touches(std::stoi(found[static_cast<std::size_t>(side)]),
-                              found[static_cast<std::size_t>(side + 1)] == "writes" ? Direction::kWrite : Direction::kRead, byte))
+          EXPECT_TRUE(touches(
+              std::stoi(found[static_cast<std::size_t>(side)]),
+              found[static_cast<std::size_t>(side + 1)] == "writes" ? Direction::kWrite : Direction::kRead, byte))
               << said;
     }
   }

@@ -1,5 +1,6 @@
 // A wait for other ranks that takes too long says so, on standard error: in which call, of which file, and which ranks are
-// missing. By default after 60 s; STRIDIO_HANG_SECONDS sets the time, 0 stands for never. The wait goes on.
+// missing: they are not in the call yet, or held up by their storage. By default after 60 s; STRIDIO_HANG_SECONDS sets the
+// time, 0 stands for never. The wait goes on.
 #pragma once
 
 #include <chrono>

@@ -360,8 +360,9 @@ void SharedGroup::complain(const Patience& patience, std::vector<int> missing) c
   if (missing.empty() || header().reported.exchange(agreements_) == agreements_) return;
   const auto known_as = [&](int r) { return options_.known_as.empty() ? r : options_.known_as[static_cast<std::size_t>(r)]; };
   for (int& each : missing) each = known_as(each);
-  warn(fmt::format("rank {} of {} {}: {} {} missing", known_as(rank_), options_.known_as.empty() ? size_ : options_.known_size,
-                   patience.text(), list_of(missing), missing.size() == 1 ? "is" : "are"));
+  warn(fmt::format("rank {} of {} {}: {} {} missing: not in the call yet, or held up by their storage", known_as(rank_),
+                   options_.known_as.empty() ? size_ : options_.known_size, patience.text(), list_of(missing),
+                   missing.size() == 1 ? "is" : "are"));
 }
 
 // Fails the group, unless it has failed before; its first failure.

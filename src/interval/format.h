@@ -70,7 +70,9 @@ std::vector<std::byte> encode(const Part& part);
 Result<Part> decode_part(std::span<const std::byte> bytes, const PartEntry& entry);
 
 // The part of `run` that lies in the cell of `offset`, which lies in it.
-inline Extent cell_at(Extent run, Offset offset) { return intersect(run, {offset / kCell * kCell, kCell}); }
+inline Offset down_to_cell(Offset offset) { return offset / kCell * kCell; }
+inline Offset up_to_cell(Offset offset) { return down_to_cell(offset + kCell - 1); }
+inline Extent cell_at(Extent run, Offset offset) { return intersect(run, {down_to_cell(offset), kCell}); }
 inline std::int64_t cells_of(Extent run) { return run.empty() ? 0 : (run.end() - 1) / kCell - run.offset / kCell + 1; }
 
 // What is stored of a part, with its sums.

@@ -51,6 +51,8 @@ class IntervalFile final : public Storage {
   const std::string& path() const override { return storage_->path(); }
 
  private:
+  static constexpr Bytes kLeastReclaimed = Bytes{256} << 10;
+
   // What one writev put into a cell.
   struct Fragment {
     Extent stored;
@@ -139,13 +141,13 @@ class IntervalFile final : public Storage {
   WriteLog shared_;                        // what was in it; hides the log of written_, which hides
   std::vector<IntervalMap> others_;        // what others have shared
   bool told_ = false;                      // they have this one's log
-  Bytes reclaim_at_ = 0;       // of written_.bytes
-  std::vector<Extent> space_;  // of the stored file, for all ranks to take from, in order
-  Bytes taken_ = 0;            // of it, where there is one rank
-  std::vector<Extent> free_;   // taken by this one, whole cells, the last to be used first;
-  Extent chunk_;               // the one in use
-  Offset reach_ = 0;           // behind all that this one has taken since the last commit
-  Bytes stored_size_ = 0;      // at most so long is the stored file, as rank 0 knows
+  Bytes reclaim_at_ = 0;                   // of written_.bytes
+  std::vector<Extent> space_;              // of the stored file, for all ranks to take from, in order
+  Bytes taken_ = 0;                        // of it, where there is one rank
+  std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
+  Extent chunk_;                           // the one in use
+  Offset reach_ = 0;                       // behind all that this one has taken since the last commit
+  Bytes stored_size_ = 0;                  // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
 };
 

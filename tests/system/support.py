@@ -15,6 +15,7 @@ WHERE = os.environ["STRIDIO_TEST_WHERE"]
 FAKES = pathlib.Path(os.environ["STRIDIO_TEST_FAKES"])
 VENV = pathlib.Path(os.environ["STRIDIO_TEST_VENV"])
 BUILT = "STRIDIO_TEST_BUILT" in os.environ
+WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
 
 HYDRA = "HYDRA build details:\n    Version:   4.1.2\n"
 OPEN_MPI = "mpiexec (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/community/help/\n"
@@ -120,6 +121,21 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertEqual(done.stdout, "")
         return done.stderr
+
+
+@unittest.skipUnless(BUILT and len(WHEELS) == 2, "needs the libraries and both MPIs' wheels")
+class WheelsTest(CommandTest):
+    """The built command, and programs of mpi4py on the wheels' MPIs."""
+
+    def setUp(self):
+        super().setUp()
+        self.stridio = COMMAND
+
+    @staticmethod
+    def on_ranks(family, ranks, program, *arguments, options=()):
+        """What follows `stridio` to run a Python program."""
+        return ["run", *options, "--", VENV / family / "bin/mpiexec", "-n", ranks, VENV / family / "bin/python", program,
+                *arguments]
 
 
 def ranks_of(output):

@@ -3,9 +3,7 @@
 import re
 import unittest
 
-from support import BUILT, COMMAND, VENV, CommandTest
-
-WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
+from support import WHEELS, WheelsTest
 
 # Each rank writes a block and then reads its neighbour's.
 PROGRAM = """\
@@ -29,16 +27,14 @@ PROGRAM = """\
 """
 
 
-@unittest.skipUnless(BUILT and len(WHEELS) == 2, "needs the libraries and both MPIs' wheels")
-class Check(CommandTest):
+class Check(WheelsTest):
     def setUp(self):
         super().setUp()
-        self.stridio = COMMAND
         self.program = self.script("race.py", PROGRAM)
 
     def conflicts(self, family, how, check="1", hints=""):
-        done = self.run_stridio("run", "--", VENV / family / "bin/mpiexec", "-n", 3, VENV / family / "bin/python",
-                                self.program, self.folder / "data", how, STRIDIO_CHECK=check, STRIDIO_HINTS=hints)
+        done = self.run_stridio(*self.on_ranks(family, 3, self.program, self.folder / "data", how),
+                                STRIDIO_CHECK=check, STRIDIO_HINTS=hints)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [line for line in done.stderr.splitlines() if "conflict" in line]
 

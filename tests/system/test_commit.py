@@ -3,9 +3,8 @@
 import re
 import unittest
 
-from support import BUILT, COMMAND, VENV, CommandTest
+from support import WHEELS, WheelsTest
 
-WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
 SIZE = 1 << 20
 
 CHECKPOINT = f"""\
@@ -30,18 +29,16 @@ CHECKPOINT = f"""\
 """
 
 
-@unittest.skipUnless(BUILT and len(WHEELS) == 2, "needs the libraries and both MPIs' wheels")
-class Commit(CommandTest):
+class Commit(WheelsTest):
     def setUp(self):
         super().setUp()
-        self.stridio = COMMAND
         self.program = self.script("checkpoint.py", CHECKPOINT)
         self.path = self.folder / "state" / "checkpoint"
         self.path.parent.mkdir()
 
     def checkpoint(self, family, ranks, letter, what="lives"):
-        return self.run_stridio("run", "--", VENV / family / "bin/mpiexec", "-n", ranks, VENV / family / "bin/python",
-                                self.program, self.path, letter, what, STRIDIO_HINTS="stridio_commit=atomic")
+        return self.run_stridio(*self.on_ranks(family, ranks, self.program, self.path, letter, what),
+                                STRIDIO_HINTS="stridio_commit=atomic")
 
     def assert_letters(self, letter, ranks):
         self.assertEqual(self.path.read_bytes(), letter.encode() * SIZE * ranks)
@@ -66,8 +63,8 @@ class Commit(CommandTest):
         lines = self.folder / "romio-hints"
         lines.write_text("# of the site\ncb_nodes 3\nstridio_commit atomic\nstriping_factor 8\n")
         for family in WHEELS:
-            done = self.run_stridio("run", "--report", self.folder / "report.json", "--", VENV / family / "bin/mpiexec", "-n", 2,
-                                    VENV / family / "bin/python", self.program, self.path, "a", "lives",
+            done = self.run_stridio(*self.on_ranks(family, 2, self.program, self.path, "a", "lives",
+                                                   options=("--report", self.folder / "report.json")),
                                     ROMIO_HINTS=str(lines), ROMIO_PRINT_HINTS="1", STRIDIO_HINTS="cb_nodes=2")
             self.assertEqual(done.returncode, 0, done.stderr)
             printed = dict(re.findall(r"^key = (\S+) +value = (\S*) *$", done.stdout, re.M))

@@ -8,22 +8,18 @@ import signal
 import time
 import unittest
 
-from support import BUILT, COMMAND, VENV, CommandTest
+from support import WheelsTest
 
 FRAMES = pathlib.Path(__file__).resolve().parents[2] / "examples/frames.py"
-WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
 
 
-@unittest.skipUnless(BUILT and len(WHEELS) == 2, "needs the libraries and both MPIs' wheels")
-class Frames(CommandTest):
+class Frames(WheelsTest):
     def setUp(self):
         super().setUp()
-        self.stridio = COMMAND
         self.path = self.folder / "frames"
 
     def start_frames(self, family, ranks, action, *options):
-        return self.start_stridio("run", "--", VENV / family / "bin/mpiexec", "-n", ranks,
-                          VENV / family / "bin/python", FRAMES, action, self.path, *options)
+        return self.start_stridio(*self.on_ranks(family, ranks, FRAMES, action, self.path, *options))
 
     def start_reader(self, family, ranks, *options):
         process = self.start_frames(family, ranks, "read", *options)

@@ -13,10 +13,9 @@ import time
 import unittest
 
 from stridio import IntervalFile
-from support import BUILT, COMMAND, VENV, CommandTest, environment
+from support import VENV, WHEELS, WheelsTest, environment
 
 HERE = pathlib.Path(__file__).resolve().parent
-WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
 
 # Rank by rank in turn, blocks of 1000 bytes; then a hole, and a tail that the last rank writes.
 PROGRAM = """\
@@ -48,24 +47,21 @@ PROGRAM = """\
 """
 
 
-@unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
-class IntervalFiles(CommandTest):
+class IntervalFiles(WheelsTest):
     def setUp(self):
         super().setUp()
-        self.stridio = COMMAND
         self.program = self.script("program.py", PROGRAM)
         self.path = self.folder / "file"
 
     def ranks(self, family, ranks, *arguments):
-        done = self.run_stridio("run", "--", VENV / family / "bin/mpiexec", "-n", ranks, VENV / family / "bin/python",
-                                self.program, *arguments)
+        done = self.run_stridio(*self.on_ranks(family, ranks, self.program, *arguments))
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def read_in_python(self, path):
         with IntervalFile(open(path, "rb")) as file:
             return file.read()
 
-    def write(self, family=WHEELS[0] if WHEELS else "", writers=3):
+    def write(self, family="mpich", writers=3):
         self.ranks(family, writers, f"interval:{self.path}", "write", writers)
         self.ranks(family, 1, self.path, "read", writers, self.folder / "expected")
         return (self.folder / "expected").read_bytes()

@@ -11,9 +11,8 @@ import time
 import unittest
 
 from stridio import IntervalFile
-from support import BUILT, COMMAND, VENV, CommandTest, environment
+from support import BUILT, COMMAND, VENV, WHEELS, CommandTest, WheelsTest, environment
 
-WHEELS = [family for family in ("mpich", "ompi") if (VENV / family / "bin/python").exists()]
 PARTIAL = "stridio-partial"
 
 # Commits frame after frame: all of the file at first, then a fiftieth of it in turn, and the frame's number in front.
@@ -242,13 +241,11 @@ class Translations(CommandTest):
         self.assertIn(b"100 %", shown)
 
 
-@unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
-class Following(CommandTest):
+class Following(WheelsTest):
     RANKS = 3
 
     def setUp(self):
         super().setUp()
-        self.stridio = COMMAND
         self.source = self.folder / "source"
         self.writer = self.script("writer.py", WRITER)
         self.views = self.folder / "views.json"
@@ -256,8 +253,7 @@ class Following(CommandTest):
                                                      "regions": [[0, 500]]} for rank in range(2)]}))
 
     def start_writer(self, family, frames, pause):
-        return self.start_stridio("run", "--", VENV / family / "bin/mpiexec", "-n", self.RANKS, VENV / family / "bin/python",
-                          self.writer, f"interval:{self.source}", frames, pause)
+        return self.start_stridio(*self.on_ranks(family, self.RANKS, self.writer, f"interval:{self.source}", frames, pause))
 
     def finish(self, process, status=0):
         output, errors = process.communicate(timeout=60)
