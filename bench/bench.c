@@ -28,10 +28,10 @@ static const char* const phase_names[PHASES] = {"open", "view", "access", "close
 struct run {
   const struct options* options;
   struct share share;
-  unsigned char* memory;   /* what the rank writes, or reads into */
-  unsigned char* expected; /* its content before a write and after a read; NULL if not verifying */
-  unsigned char* packed;   /* of the limit */
-  unsigned char* image;    /* the oracle's file; NULL until it is needed */
+  unsigned char* memory;                  /* what the rank writes, or reads into */
+  unsigned char* expected;                /* its content before a write and after a read; NULL if not verifying */
+  unsigned char* packed;                  /* of the limit */
+  unsigned char* image;                   /* the oracle's file; NULL until it is needed */
   int64_t bytes, all_bytes, bytes_before; /* of this rank, of all, of the ranks below this one */
   char* path;
   char* limit_path;
@@ -121,8 +121,8 @@ static MPI_File open_file(const char* path, int writing, MPI_Info hints) {
   return file;
 }
 
-static void call_mpi(MPI_File file, int writing, int collective, MPI_Offset offset, void* memory,
-                     int count, MPI_Datatype type, struct cell* cell) {
+static void call_mpi(MPI_File file, int writing, int collective, MPI_Offset offset, void* memory, int count,
+                     MPI_Datatype type, struct cell* cell) {
   MPI_Status status;
   int moved;
   int code;
@@ -139,19 +139,17 @@ static void call_mpi(MPI_File file, int writing, int collective, MPI_Offset offs
   cell->bytes += moved;
 }
 
-static void use_view(struct run* run, struct access* accesses, const struct method* method,
-                     struct cell* cell) {
+static void use_view(struct run* run, struct access* accesses, const struct method* method, struct cell* cell) {
   MPI_File file = open_file(run->path, run->share.writing, method->hints);
   end_phase(cell, OPEN);
   for (int i = 0; i < run->share.accesses; ++i) {
     const struct access* access = &accesses[i];
     if (access->sets_view)
-      check_mpi(MPI_File_set_view(file, access->displacement, access->etype, access->filetype,
-                                  "native", method->hints),
+      check_mpi(MPI_File_set_view(file, access->displacement, access->etype, access->filetype, "native", method->hints),
                 "MPI_File_set_view");
     end_phase(cell, VIEW);
-    call_mpi(file, run->share.writing, method->call == COLLECTIVE, access->offset,
-             run->memory + access->memory, access->count, access->memtype, cell);
+    call_mpi(file, run->share.writing, method->call == COLLECTIVE, access->offset, run->memory + access->memory,
+             access->count, access->memtype, cell);
     end_phase(cell, ACCESS);
   }
   check_mpi(MPI_File_close(&file), "MPI_File_close");
@@ -168,8 +166,8 @@ struct piece_calls {
 static void call_for_piece(void* context, int64_t memory, int64_t file, int64_t length) {
   struct piece_calls* calls = context;
   if (calls->left-- <= 0) return;
-  call_mpi(calls->file, calls->run->share.writing, 0, file, calls->run->memory + memory,
-           (int)length, MPI_BYTE, calls->cell);
+  call_mpi(calls->file, calls->run->share.writing, 0, file, calls->run->memory + memory, (int)length, MPI_BYTE,
+           calls->cell);
 }
 
 static void use_pieces(struct run* run, const struct method* method, struct cell* cell) {
@@ -254,8 +252,7 @@ static struct cell measure_first(struct run* run) {
   start_cell(run, &cell);
   MPI_File file = open_file(path, 1, run->options->hints);
   end_phase(&cell, OPEN);
-  check_mpi(MPI_File_set_view(file, 0, MPI_LONG_LONG, MPI_LONG_LONG, "native", MPI_INFO_NULL),
-            "MPI_File_set_view");
+  check_mpi(MPI_File_set_view(file, 0, MPI_LONG_LONG, MPI_LONG_LONG, "native", MPI_INFO_NULL), "MPI_File_set_view");
   end_phase(&cell, VIEW);
   call_mpi(file, 1, 1, run->share.rank, &word, 1, MPI_LONG_LONG, &cell);
   end_phase(&cell, ACCESS);
@@ -291,16 +288,14 @@ static void print_cell(const struct run* run, const char* method, const struct c
   if (run->share.rank != 0) return;
   printf("{\"event\": \"cell\", \"method\": \"%s\", \"direction\": \"%s\", \"bytes\": %lld", method,
          run->share.writing ? "write" : "read", (long long)cell->bytes);
-  for (int i = 0; i < PHASES; ++i)
-    printf(", \"%s\": %.9f", phase_names[i], (double)cell->times[i] * 1e-9);
+  for (int i = 0; i < PHASES; ++i) printf(", \"%s\": %.9f", phase_names[i], (double)cell->times[i] * 1e-9);
   print_counts(run);
   printf("}\n");
   fflush(stdout);
 }
 
 /* Any rank may say so. */
-static void print_mismatch(const struct run* run, const char* method, const char* where,
-                           int64_t at) {
+static void print_mismatch(const struct run* run, const char* method, const char* where, int64_t at) {
   printf(
       "{\"event\": \"mismatch\", \"method\": \"%s\", \"direction\": \"%s\", \"rank\": %d, "
       "\"where\": \"%s\", \"at\": %lld}\n",
@@ -366,8 +361,7 @@ static void plan_run(struct run* run, int writing) {
   MPI_Allreduce(&run->bytes, &run->all_bytes, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   MPI_Exscan(&run->bytes, &run->bytes_before, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   if (run->share.rank == 0) run->bytes_before = 0;
-  if (run->all_bytes != bytes_of_limit)
-    run->limit_is_right = 0; /* tile reads more than it writes */
+  if (run->all_bytes != bytes_of_limit) run->limit_is_right = 0; /* tile reads more than it writes */
   run->memory = allocate(run->share.memory_bytes);
   run->packed = allocate(run->bytes);
   run->expected = options->verify ? allocate(run->share.memory_bytes) : NULL;
@@ -402,8 +396,7 @@ static int file_differs(struct run* run, const char* method) {
   int64_t size;
   unsigned char* found = read_file(run->path, &size);
   const unsigned char* expected = file_image(run);
-  int64_t at = first_difference(found, expected,
-                                size < run->share.file_bytes ? size : run->share.file_bytes);
+  int64_t at = first_difference(found, expected, size < run->share.file_bytes ? size : run->share.file_bytes);
   if (at < 0 && size != run->share.file_bytes) at = size;
   if (at >= 0) print_mismatch(run, method, "file", at);
   free(found);
@@ -418,8 +411,7 @@ static int verify(struct run* run, const struct method* method) {
   struct cell cell = measure(run, method);
   const int64_t at = first_difference(run->memory, run->expected, run->share.memory_bytes);
   if (at >= 0) print_mismatch(run, name, "memory", at);
-  if (cell.bytes != run->all_bytes && run->share.rank == 0)
-    print_mismatch(run, name, "count", cell.bytes);
+  if (cell.bytes != run->all_bytes && run->share.rank == 0) print_mismatch(run, name, "count", cell.bytes);
   if (run->share.writing && run->share.rank == 0) wrong = file_differs(run, name);
   wrong |= at >= 0 || cell.bytes != run->all_bytes;
   memcpy(run->memory, run->expected, (size_t)run->share.memory_bytes);
@@ -443,8 +435,7 @@ static int run_method(struct run* run, const struct method* method) {
     print_cell(run, method->name, &cell);
   }
   if (run->share.writing && method->call == LIMIT) run->limit_is_right = 1;
-  if (run->share.writing && moves_data && method->call != PIECES && !run->options->verify)
-    run->file_is_right = 1;
+  if (run->share.writing && moves_data && method->call != PIECES && !run->options->verify) run->file_is_right = 1;
   return wrong;
 }
 

@@ -64,36 +64,30 @@ void add(const std::string& name, std::function<void(benchmark::State&)> body) {
 // What a programmer writes who knows the length when compiling.
 template <Bytes kLength>
 void move_known(std::byte* to, Bytes to_stride, const std::byte* from, Bytes from_stride) {
-  for (Bytes i = 0; i < kBytes / kLength; ++i)
-    std::memcpy(to + i * to_stride, from + i * from_stride, kLength);
+  for (Bytes i = 0; i < kBytes / kLength; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, kLength);
 }
 
 // And who does not.
-void move_any(std::byte* to, Bytes to_stride, const std::byte* from, Bytes from_stride,
-              Bytes length) {
+void move_any(std::byte* to, Bytes to_stride, const std::byte* from, Bytes from_stride, Bytes length) {
   for (Bytes i = 0; i < kBytes / length; ++i)
     std::memcpy(to + i * to_stride, from + i * from_stride, static_cast<std::size_t>(length));
 }
 
 template <Bytes kLength>
 void add_strided(const std::string& name, Bytes to_stride, Bytes from_stride) {
-  const auto side = [](Bytes stride) {
-    return Pattern::strided(kBytes / kLength, stride, Pattern::run(0, kLength));
-  };
+  const auto side = [](Bytes stride) { return Pattern::strided(kBytes / kLength, stride, Pattern::run(0, kLength)); };
   const Pattern to = side(to_stride), from = side(from_stride);
   const std::string of = "/" + std::to_string(kLength);
   add(name + of + "/stridio", [=](benchmark::State& state) { run_copy(state, to, from); });
   add(name + of + "/loop, length known", [=](benchmark::State& state) {
-    run_loop(state, to, from, [=](std::byte* a, const std::byte* b) {
-      move_known<kLength>(a, to_stride, b, from_stride);
-    });
+    run_loop(state, to, from,
+             [=](std::byte* a, const std::byte* b) { move_known<kLength>(a, to_stride, b, from_stride); });
   });
   add(name + of + "/loop", [=](benchmark::State& state) {
     Bytes length = kLength;
     benchmark::DoNotOptimize(length);
-    run_loop(state, to, from, [=](std::byte* a, const std::byte* b) {
-      move_any(a, to_stride, b, from_stride, length);
-    });
+    run_loop(state, to, from,
+             [=](std::byte* a, const std::byte* b) { move_any(a, to_stride, b, from_stride, length); });
   });
 }
 
@@ -139,8 +133,7 @@ void add_indexed(Bytes length) {
 // 80 blocks of 8^3 cells within 4 guard cells, 24 variables: block-major in memory, variable-major
 // in the file.
 constexpr Bytes kBlocks = 80, kCells = 8, kSide = 16, kGuard = 4, kVariables = 24;
-constexpr Bytes kCell = kVariables * 8, kRow = kSide * kCell, kPlane = kSide * kRow,
-                kBlock = kSide * kPlane;
+constexpr Bytes kCell = kVariables * 8, kRow = kSide * kCell, kPlane = kSide * kRow, kBlock = kSide * kPlane;
 constexpr Bytes kFirstCell = kGuard * (kPlane + kRow + kCell);
 constexpr Bytes kVariable = kBlocks * kCells * kCells * kCells * 8;  // in the file
 
@@ -164,24 +157,21 @@ void for_each_cell(Visit visit) {
 // In the order of the file: memory is walked through once for each variable.
 void flash_by_variable(std::byte* file, const std::byte* memory) {
   for (Bytes v = 0; v < kVariables; ++v)
-    for_each_cell([=](Bytes cell, Bytes place) {
-      std::memcpy(file + v * kVariable + cell * 8, memory + place + v * 8, 8);
-    });
+    for_each_cell(
+        [=](Bytes cell, Bytes place) { std::memcpy(file + v * kVariable + cell * 8, memory + place + v * 8, 8); });
 }
 
 // In the order of memory, which is then read once: as many streams to the file as there are
 // variables.
 void flash_by_cell(std::byte* file, const std::byte* memory) {
   for_each_cell([=](Bytes cell, Bytes place) {
-    for (Bytes v = 0; v < kVariables; ++v)
-      std::memcpy(file + v * kVariable + cell * 8, memory + place + v * 8, 8);
+    for (Bytes v = 0; v < kVariables; ++v) std::memcpy(file + v * kVariable + cell * 8, memory + place + v * 8, 8);
   });
 }
 
 void flash_back_by_cell(std::byte* memory, const std::byte* file) {
   for_each_cell([=](Bytes cell, Bytes place) {
-    for (Bytes v = 0; v < kVariables; ++v)
-      std::memcpy(memory + place + v * 8, file + v * kVariable + cell * 8, 8);
+    for (Bytes v = 0; v < kVariables; ++v) std::memcpy(memory + place + v * 8, file + v * kVariable + cell * 8, 8);
   });
 }
 
@@ -190,11 +180,9 @@ void add_flash() {
   add("flash pack/stridio", [=](benchmark::State& state) { run_copy(state, file, memory); });
   add("flash pack/loop by variable",
       [=](benchmark::State& state) { run_loop(state, file, memory, flash_by_variable); });
-  add("flash pack/loop by cell",
-      [=](benchmark::State& state) { run_loop(state, file, memory, flash_by_cell); });
+  add("flash pack/loop by cell", [=](benchmark::State& state) { run_loop(state, file, memory, flash_by_cell); });
   add("flash unpack/stridio", [=](benchmark::State& state) { run_copy(state, memory, file); });
-  add("flash unpack/loop by cell",
-      [=](benchmark::State& state) { run_loop(state, memory, file, flash_back_by_cell); });
+  add("flash unpack/loop by cell", [=](benchmark::State& state) { run_loop(state, memory, file, flash_back_by_cell); });
 }
 
 // ----------------------------------------------------------------------------- one memcpy
@@ -203,8 +191,7 @@ void add_memcpy() {
   const Pattern whole = Pattern::run(0, kBytes);
   add("whole/stridio", [=](benchmark::State& state) { run_copy(state, whole, whole); });
   add("whole/memcpy", [=](benchmark::State& state) {
-    run_loop(state, whole, whole,
-             [](std::byte* a, const std::byte* b) { std::memcpy(a, b, kBytes); });
+    run_loop(state, whole, whole, [](std::byte* a, const std::byte* b) { std::memcpy(a, b, kBytes); });
   });
 }
 
@@ -221,8 +208,7 @@ void run_union(benchmark::State& state, const std::vector<Pattern>& patterns) {
     }
     benchmark::DoNotOptimize(runs);
   }
-  state.SetItemsProcessed(state.iterations() * kRanges *
-                          static_cast<std::int64_t>(patterns.size()));
+  state.SetItemsProcessed(state.iterations() * kRanges * static_cast<std::int64_t>(patterns.size()));
   state.counters["runs"] = static_cast<double>(runs);
 }
 
@@ -257,8 +243,7 @@ std::vector<std::vector<Offset>> deal(std::size_t ranks, bool at_random) {
   for (std::size_t i = 0; i < owner.size(); ++i) owner[i] = i % ranks;
   std::mt19937_64 random(1);
   if (at_random) std::shuffle(owner.begin(), owner.end(), random);
-  for (std::size_t i = 0; i < owner.size(); ++i)
-    lists[owner[i]].push_back(static_cast<Offset>(i) * kRange);
+  for (std::size_t i = 0; i < owner.size(); ++i) lists[owner[i]].push_back(static_cast<Offset>(i) * kRange);
   return lists;
 }
 
@@ -268,15 +253,12 @@ void add_union(std::size_t ranks) {
   const Bytes stride = static_cast<Bytes>(ranks) * kRange;
   std::vector<Pattern> cyclic, irregular;
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    cyclic.push_back(
-        Pattern::strided(kRanges, stride, range).shifted(static_cast<Bytes>(rank) * kRange));
+    cyclic.push_back(Pattern::strided(kRanges, stride, range).shifted(static_cast<Bytes>(rank) * kRange));
   const auto dealt = deal(ranks, true);
   for (const auto& places : dealt) irregular.push_back(Pattern::indexed(places, {}, 0, range));
   add("union cyclic" + of + "/stridio", [=](benchmark::State& state) { run_union(state, cyclic); });
-  add("union cyclic" + of + "/lists",
-      [=](benchmark::State& state) { run_lists(state, deal(ranks, false)); });
-  add("union irregular" + of + "/stridio",
-      [=](benchmark::State& state) { run_union(state, irregular); });
+  add("union cyclic" + of + "/lists", [=](benchmark::State& state) { run_lists(state, deal(ranks, false)); });
+  add("union irregular" + of + "/stridio", [=](benchmark::State& state) { run_union(state, irregular); });
   add("union irregular" + of + "/lists", [=](benchmark::State& state) { run_lists(state, dealt); });
 }
 

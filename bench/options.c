@@ -45,8 +45,7 @@ static void print_workloads(void) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (int i = 0; i < workload_count && rank == 0; ++i) {
     const struct workload* w = &workloads[i];
-    printf("{\"workload\": \"%s\", \"size\": %ld, \"size_is\": \"%s\"", w->name, w->size,
-           w->size_is);
+    printf("{\"workload\": \"%s\", \"size\": %ld, \"size_is\": \"%s\"", w->name, w->size, w->size_is);
     if (w->extra_is) printf(", \"extra\": %ld, \"extra_is\": \"%s\"", w->extra, w->extra_is);
     printf(", \"square\": %s}\n", w->square ? "true" : "false");
   }
@@ -82,8 +81,7 @@ static void parse_directions(char* list, struct options* options) {
   static const char* const directions[] = {"read", "write"};
   char* words[2];
   options->direction_count = cut_list(list, words, 2);
-  for (int i = 0; i < options->direction_count; ++i)
-    options->directions[i] = index_of(words[i], directions, 2);
+  for (int i = 0; i < options->direction_count; ++i) options->directions[i] = index_of(words[i], directions, 2);
 }
 
 static void set_hint(MPI_Info* hints, const char* key, const char* value) {
@@ -119,71 +117,34 @@ static struct method parse_method(const char* name, const struct options* option
 static void parse_methods(char* list, struct options* options) {
   char* words[MAX_METHODS];
   options->method_count = cut_list(list, words, MAX_METHODS);
-  for (int i = 0; i < options->method_count; ++i)
-    options->methods[i] = parse_method(words[i], options);
+  for (int i = 0; i < options->method_count; ++i) options->methods[i] = parse_method(words[i], options);
 }
 
 static void parse_option(int option, char* value, char** methods, struct options* options) {
   switch (option) {
-    case 'w':
-      options->workload = find_workload(value);
-      break;
-    case 'p':
-      options->path = value;
-      break;
-    case 's':
-      options->size = number(value, 1);
-      break;
-    case 'x':
-      options->extra = number(value, 1);
-      break;
-    case 'm':
-      *methods = value;
-      break;
-    case 'd':
-      parse_directions(value, options);
-      break;
-    case 'r':
-      options->repetitions = (int)number(value, 1);
-      break;
-    case 'c':
-      options->max_pieces = number(value, 0);
-      break;
-    case 'h':
-      parse_hint(value, &options->hints);
-      break;
-    case 'e':
-      options->seed = (uint64_t)number(value, 0);
-      break;
-    case 'v':
-      options->verify = 1;
-      break;
-    case 'n':
-      options->counts = value;
-      break;
-    case 'l':
-      print_workloads();
-      break;
-    default:
-      refuse("options", "see below");
+    case 'w': options->workload = find_workload(value); break;
+    case 'p': options->path = value; break;
+    case 's': options->size = number(value, 1); break;
+    case 'x': options->extra = number(value, 1); break;
+    case 'm': *methods = value; break;
+    case 'd': parse_directions(value, options); break;
+    case 'r': options->repetitions = (int)number(value, 1); break;
+    case 'c': options->max_pieces = number(value, 0); break;
+    case 'h': parse_hint(value, &options->hints); break;
+    case 'e': options->seed = (uint64_t)number(value, 0); break;
+    case 'v': options->verify = 1; break;
+    case 'n': options->counts = value; break;
+    case 'l': print_workloads(); break;
+    default: refuse("options", "see below");
   }
 }
 
 static const struct option names[] = {
-    {"workload", 1, NULL, 'w'},
-    {"path", 1, NULL, 'p'},
-    {"size", 1, NULL, 's'},
-    {"extra", 1, NULL, 'x'},
-    {"methods", 1, NULL, 'm'},
-    {"directions", 1, NULL, 'd'},
-    {"repetitions", 1, NULL, 'r'},
-    {"max-pieces", 1, NULL, 'c'},
-    {"hint", 1, NULL, 'h'},
-    {"seed", 1, NULL, 'e'},
-    {"verify", 0, NULL, 'v'},
-    {"counts", 1, NULL, 'n'},
-    {"list", 0, NULL, 'l'},
-    {NULL, 0, NULL, 0},
+    {"workload", 1, NULL, 'w'},    {"path", 1, NULL, 'p'},       {"size", 1, NULL, 's'},
+    {"extra", 1, NULL, 'x'},       {"methods", 1, NULL, 'm'},    {"directions", 1, NULL, 'd'},
+    {"repetitions", 1, NULL, 'r'}, {"max-pieces", 1, NULL, 'c'}, {"hint", 1, NULL, 'h'},
+    {"seed", 1, NULL, 'e'},        {"verify", 0, NULL, 'v'},     {"counts", 1, NULL, 'n'},
+    {"list", 0, NULL, 'l'},        {NULL, 0, NULL, 0},
 };
 
 void parse_options(int argc, char** argv, struct options* options) {
@@ -197,8 +158,7 @@ void parse_options(int argc, char** argv, struct options* options) {
                               .seed = 1,
                               .hints = MPI_INFO_NULL};
   opterr = 0;
-  while ((option = getopt_long(argc, argv, "", names, NULL)) != -1)
-    parse_option(option, optarg, &methods, options);
+  while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) parse_option(option, optarg, &methods, options);
   if (optind < argc) refuse("not an option", argv[optind]);
   if (!options->workload) refuse("--workload", "missing or unknown");
   if (!options->path) refuse("--path", "missing");

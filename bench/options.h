@@ -26,7 +26,7 @@ struct options {
   long max_pieces; /* a rank in one measurement of PIECES; 0: all */
   int verify;
   const char* counts; /* of the storage: a write resets them, a read gives JSON; NULL: none */
-  MPI_Info hints; /* of all methods */
+  MPI_Info hints;     /* of all methods */
 };
 
 /* After MPI_Init. A wrong command line, or a request for help, ends the program. */

@@ -66,7 +66,9 @@ class NullStorage final : public Storage {
     ++counts_.writes;
     return all(extents);
   }
-  Result<Transferred> map(Extent, bool, const MapBody&) override { return fail(Code::kUnsupportedOperation, "no maps"); }
+  Result<Transferred> map(Extent, bool, const MapBody&) override {
+    return fail(Code::kUnsupportedOperation, "no maps");
+  }
   Result<Bytes> size() override { return 0; }
   Status resize(Bytes) override { return {}; }
   Status reserve(Bytes) override { return {}; }

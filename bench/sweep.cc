@@ -172,8 +172,8 @@ std::vector<Way> measure(const Cell& cell, const std::string& path, const Profil
         if (group.rank() == 0) {
           double best = 1.0;  // nobody waits longer than that for a candidate
           for (const Way& way : ways) best = std::min(best, 1.5 * way.median());
-          skip[i] = !ways[i].method.empty() && (!ways[i].ran || least_seconds(cell, ways[i].method) > best ||
-                                                ways[i].first > kHopeless * best);
+          skip[i] = !ways[i].method.empty() &&
+                    (!ways[i].ran || least_seconds(cell, ways[i].method) > best || ways[i].first > kHopeless * best);
         }
         if (group.rank() == 0) started = std::numeric_limits<Clock::rep>::max();
         (void)group.barrier();

@@ -17,8 +17,7 @@ static void make_boxes(struct share* share, int count) {
   share->box = allocate((size_t)count, sizeof *share->box);
 }
 
-static void set_dimension(struct box* box, int dimension, int64_t size, int64_t start,
-                          int64_t count) {
+static void set_dimension(struct box* box, int dimension, int64_t size, int64_t start, int64_t count) {
   box->file_size[dimension] = size;
   box->file_start[dimension] = start;
   box->count[dimension] = box->memory_size[dimension] = count;
@@ -30,13 +29,10 @@ static int64_t product(const int64_t* factors, int count) {
   return result;
 }
 
-static int64_t box_bytes(const struct box* box) {
-  return product(box->count, box->dimensions) * box->element;
-}
+static int64_t box_bytes(const struct box* box) { return product(box->count, box->dimensions) * box->element; }
 
 /* The offset of an element, relative to its array. */
-static int64_t element_offset(const struct box* box, const int64_t* size, const int64_t* start,
-                              const int64_t* index) {
+static int64_t element_offset(const struct box* box, const int64_t* size, const int64_t* start, const int64_t* index) {
   int64_t offset = 0;
   for (int d = 0; d < box->dimensions; ++d) offset = offset * size[d] + start[d] + index[d];
   return offset * box->element;
@@ -56,8 +52,7 @@ static void box_pieces(const struct box* box, piece_visitor* visit, void* contex
   const int64_t row = box->count[box->dimensions - 1] * box->element;
   if (box_bytes(box) == 0) return;
   do {
-    visit(context,
-          box->memory_base + element_offset(box, box->memory_size, box->memory_start, index),
+    visit(context, box->memory_base + element_offset(box, box->memory_size, box->memory_start, index),
           box->file_base + element_offset(box, box->file_size, box->file_start, index), row);
   } while (next_row(box, index));
 }
@@ -114,8 +109,7 @@ static MPI_Datatype subarrays(const struct box* box, int count, int of_file, MPI
   MPI_Datatype result;
   for (int i = 0; i < count; ++i) {
     types[i] = subarray(&box[i], of_file, MPI_ORDER_C, element);
-    bases[i] = (MPI_Aint)(of_file ? box[i].file_base - box->file_base
-                                  : box[i].memory_base - box->memory_base);
+    bases[i] = (MPI_Aint)(of_file ? box[i].file_base - box->file_base : box[i].memory_base - box->memory_base);
     ones[i] = 1;
   }
   MPI_Type_create_struct(count, ones, bases, types, &result);
@@ -155,8 +149,7 @@ static void boxes_access(const struct share* share, int index, struct access* ac
 }
 
 /* Memory is a plain array of the elements of box 0, all in one access. */
-static void set_packed_memory(const struct share* share, MPI_Datatype element,
-                              struct access* access) {
+static void set_packed_memory(const struct share* share, MPI_Datatype element, struct access* access) {
   access->sets_view = 1;
   MPI_Type_dup(element, &access->etype);
   MPI_Type_dup(element, &access->memtype);
@@ -196,8 +189,8 @@ static void plan_transfers(struct share* share, int takes_turns) {
   make_boxes(share, share->accesses);
   for (int i = 0; i < share->boxes; ++i) {
     struct box* box = &share->box[i];
-    const int64_t place = takes_turns ? (int64_t)i * share->ranks + share->rank
-                                      : (int64_t)share->rank * share->accesses + i;
+    const int64_t place =
+        takes_turns ? (int64_t)i * share->ranks + share->rank : (int64_t)share->rank * share->accesses + i;
     *box = (struct box){.dimensions = 1, .element = 1};
     set_dimension(box, 0, transfer, 0, transfer);
     box->file_base = place * transfer;
@@ -296,10 +289,8 @@ static void access_columns(const struct share* share, int index, struct access* 
   access->sets_view = 1;
   access->displacement = share->rank * piece;
   MPI_Type_dup(element, &access->etype);
-  access->filetype =
-      hvector(COLUMN_PIECES, row, hvector(own, share->ranks * piece, element, 0), 1);
-  access->memtype =
-      hvector(COLUMN_PIECES, piece, hvector(own, COLUMN_PIECES * piece, element, 0), 1);
+  access->filetype = hvector(COLUMN_PIECES, row, hvector(own, share->ranks * piece, element, 0), 1);
+  access->memtype = hvector(COLUMN_PIECES, piece, hvector(own, COLUMN_PIECES * piece, element, 0), 1);
   access->count = 1;
   free_element_type(&element);
 }
@@ -357,8 +348,7 @@ static void access_dist3d(const struct share* share, int index, struct access* a
     all[d] = MPI_DISTRIBUTE_DFLT_DARG;
   }
   set_packed_memory(share, MPI_INT, access);
-  MPI_Type_create_darray(share->ranks, share->rank, 3, size, block, all, grid, MPI_ORDER_C, MPI_INT,
-                         &access->filetype);
+  MPI_Type_create_darray(share->ranks, share->rank, 3, size, block, all, grid, MPI_ORDER_C, MPI_INT, &access->filetype);
 }
 
 /* A lattice of doubles in Fortran's order; the first dimension, which is the fastest, is split. */
@@ -384,13 +374,7 @@ static void access_fortran4d(const struct share* share, int index, struct access
 
 /* A wall of displays, several frames one after the other. Neighbours overlap; a reader takes all of
  * its tile, a writer leaves the overlap to its right and lower neighbours. */
-enum {
-  TILE_WIDTH = 1024,
-  TILE_HEIGHT = 768,
-  TILE_OVERLAP_X = 270,
-  TILE_OVERLAP_Y = 128,
-  PIXEL = 3
-};
+enum { TILE_WIDTH = 1024, TILE_HEIGHT = 768, TILE_OVERLAP_X = 270, TILE_OVERLAP_Y = 128, PIXEL = 3 };
 
 static int64_t tile_length(const struct share* share, int length, int overlap, int is_last) {
   return share->writing && !is_last ? length - overlap : length;
@@ -519,8 +503,8 @@ static void plan_flash_calls(struct share* share) {
 }
 
 /* One variable of all blocks, from the type of a value: nested vectors, cells innermost. */
-static MPI_Datatype flash_memory(const struct share* share, const struct flash* flash,
-                                 MPI_Datatype value, int free_value) {
+static MPI_Datatype flash_memory(const struct share* share, const struct flash* flash, MPI_Datatype value,
+                                 int free_value) {
   const int64_t cell = flash->variables * flash->value, side = flash_side(flash);
   MPI_Datatype type = hvector(flash->cells, cell, value, free_value);
   type = hvector(flash->cells, cell * side, type, 1);
@@ -528,8 +512,8 @@ static MPI_Datatype flash_memory(const struct share* share, const struct flash* 
   return hvector(share->size, cell * side * side * side, type, 1);
 }
 
-static void set_flash(const struct share* share, const struct flash* flash, MPI_Datatype basic,
-                      int basics_a_value, struct access* access) {
+static void set_flash(const struct share* share, const struct flash* flash, MPI_Datatype basic, int basics_a_value,
+                      struct access* access) {
   const int64_t own = flash_part(share, flash), side = flash_side(flash);
   MPI_Datatype value, part;
   MPI_Type_contiguous(basics_a_value, basic, &value);
@@ -539,8 +523,7 @@ static void set_flash(const struct share* share, const struct flash* flash, MPI_
   access->displacement = own * share->rank;
   access->filetype = hvector(flash->variables, own * share->ranks, part, 1);
   access->memory = flash->guard * (1 + side + side * side) * flash->variables * flash->value;
-  access->memtype =
-      hvector(flash->variables, flash->value, flash_memory(share, flash, value, 1), 1);
+  access->memtype = hvector(flash->variables, flash->value, flash_memory(share, flash, value, 1), 1);
   access->count = 1;
 }
 
@@ -599,8 +582,7 @@ static void plan_unstruc(struct share* share) {
 }
 
 static void pieces_unstruc(const struct share* share, piece_visitor* visit, void* context) {
-  for (int64_t i = 0; i < share->place_count; ++i)
-    visit(context, i * share->extra, share->places[i], share->extra);
+  for (int64_t i = 0; i < share->place_count; ++i) visit(context, i * share->extra, share->places[i], share->extra);
 }
 
 static void access_unstruc(const struct share* share, int index, struct access* access) {
@@ -633,8 +615,8 @@ const struct workload workloads[] = {
     {"ior_strided", MIB, TRANSFER, 128, MEBIBYTE, 0, plan_ior_strided, boxes_pieces, access_ior},
     {"block2d", MIB, PIECES_A_RANK, 128, 2048, 0, plan_block2d, boxes_pieces, boxes_access},
     {"dist3d", SIDE, NULL, 322, 0, 0, plan_dist3d, boxes_pieces, access_dist3d},
-    {"fortran4d", "elements on the first side", "on the others", 512, 32, 0, plan_fortran4d,
-     boxes_pieces, access_fortran4d},
+    {"fortran4d", "elements on the first side", "on the others", 512, 32, 0, plan_fortran4d, boxes_pieces,
+     access_fortran4d},
     {"tile", "frames", NULL, 8, 0, 0, plan_tile, boxes_pieces, boxes_access},
     {"btio", SIDE, "dumps", 128, 4, 1, plan_btio, boxes_pieces, access_btio},
     {"cyclic", MIB, PIECES_A_RANK, 128, 4096, 0, plan_cyclic_pieces, boxes_pieces, access_cyclic},
@@ -642,14 +624,12 @@ const struct workload workloads[] = {
     {"cyclic256", MIB, PIECE, 128, 256, 0, plan_cyclic, boxes_pieces, access_cyclic},
     {"interleaved", MIB, PIECE, 32, 4, 0, plan_cyclic, boxes_pieces, access_interleaved},
     {"columns", "columns", PIECE, 256, 16, 0, plan_columns, boxes_pieces, access_columns},
-    {"unstruc", PIECES_A_RANK, PIECE, 262144, 64, 0, plan_unstruc, pieces_unstruc,
-     access_unstruc},
+    {"unstruc", PIECES_A_RANK, PIECE, 262144, 64, 0, plan_unstruc, pieces_unstruc, access_unstruc},
     {"flash", BLOCKS, NULL, 80, 0, 0, plan_flash, boxes_pieces, access_flash},
     {"flash_bytes", BLOCKS, NULL, 80, 0, 0, plan_flash, boxes_pieces, access_flash_bytes},
     {"flash_calls", BLOCKS, NULL, 80, 0, 0, plan_flash_calls, boxes_pieces, boxes_access},
     {"flash_plot", BLOCKS, NULL, 1280, 0, 0, plan_flash_plot, boxes_pieces, access_flash_plot},
-    {"flash_corners", BLOCKS, NULL, 1280, 0, 0, plan_flash_corners, boxes_pieces,
-     access_flash_corners},
+    {"flash_corners", BLOCKS, NULL, 1280, 0, 0, plan_flash_corners, boxes_pieces, access_flash_corners},
 };
 const int workload_count = sizeof workloads / sizeof *workloads;
 

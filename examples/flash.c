@@ -35,8 +35,7 @@ static long for_each_value(struct flash* mesh, int (*visit)(double* found, doubl
       for (int j = 0; j < FLASH_SIDE; ++j)
         for (int i = 0; i < FLASH_SIDE; ++i)
           for (int variable = 0; variable < FLASH_VARIABLES; ++variable)
-            count += visit(&mesh->unk[block][k][j][i][variable],
-                           expected(mesh, block, k, j, i, variable));
+            count += visit(&mesh->unk[block][k][j][i][variable], expected(mesh, block, k, j, i, variable));
   return count;
 }
 
@@ -58,8 +57,7 @@ static struct flash divide(long total_blocks, MPI_Comm comm) {
   int rank, size;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
-  struct flash mesh = {
-      .comm = comm, .total_blocks = total_blocks, .first_block = total_blocks * rank / size};
+  struct flash mesh = {.comm = comm, .total_blocks = total_blocks, .first_block = total_blocks * rank / size};
   mesh.blocks = total_blocks * (rank + 1) / size - mesh.first_block;
   mesh.unk = malloc((mesh.blocks ? mesh.blocks : 1) * sizeof *mesh.unk);
   if (!mesh.unk) flash_fail("memory for the blocks", "out of memory");
@@ -101,8 +99,7 @@ int flash_main(int argc, char** argv, const struct flash_format* format) {
     return 2;
   }
   const char* path = argv[2];
-  struct flash mesh =
-      divide(writing ? (long)FLASH_BLOCKS_PER_RANK * size : format->count_blocks(path, comm), comm);
+  struct flash mesh = divide(writing ? (long)FLASH_BLOCKS_PER_RANK * size : format->count_blocks(path, comm), comm);
   for_each_value(&mesh, writing ? fill : clear);
 
   MPI_Barrier(comm);

@@ -32,8 +32,7 @@ static hid_t selected_in_file(const struct flash* mesh) {
   const hsize_t start[4] = {mesh->first_block, 0, 0, 0};
   const hsize_t count[4] = {mesh->blocks, FLASH_CELLS, FLASH_CELLS, FLASH_CELLS};
   hid_t space = variable_space(mesh);
-  checked(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL),
-          "selection in the file");
+  checked(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL), "selection in the file");
   return space;
 }
 
@@ -43,8 +42,7 @@ static hid_t selected_in_memory(const struct flash* mesh, int variable) {
   const hsize_t start[5] = {0, FLASH_GUARD, FLASH_GUARD, FLASH_GUARD, variable};
   const hsize_t count[5] = {mesh->blocks, FLASH_CELLS, FLASH_CELLS, FLASH_CELLS, 1};
   hid_t space = checked(H5Screate_simple(5, shape, NULL), "memory space");
-  checked(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL),
-          "selection in memory");
+  checked(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL), "selection in memory");
   return space;
 }
 
@@ -57,8 +55,7 @@ static hid_t open_file(const char* path, MPI_Comm comm) {
 
 static long count_blocks(const char* path, MPI_Comm comm) {
   hid_t file = open_file(path, comm);
-  hid_t data =
-      checked(H5Dopen2(file, flash_variable_names[0], H5P_DEFAULT), flash_variable_names[0]);
+  hid_t data = checked(H5Dopen2(file, flash_variable_names[0], H5P_DEFAULT), flash_variable_names[0]);
   hid_t space = checked(H5Dget_space(data), "shape of the data set");
   hsize_t shape[4];
   if (H5Sget_simple_extent_ndims(space) != 4) flash_fail(path, "not a FLASH checkpoint");
@@ -79,8 +76,7 @@ static void write_checkpoint(const char* path, const struct flash* mesh) {
   hid_t in_file = selected_in_file(mesh);
   for (int variable = 0; variable < FLASH_VARIABLES; ++variable) {
     const char* name = flash_variable_names[variable];
-    hid_t data = checked(
-        H5Dcreate2(file, name, H5T_IEEE_F64LE, whole, H5P_DEFAULT, creation, H5P_DEFAULT), name);
+    hid_t data = checked(H5Dcreate2(file, name, H5T_IEEE_F64LE, whole, H5P_DEFAULT, creation, H5P_DEFAULT), name);
     hid_t in_memory = selected_in_memory(mesh, variable);
     checked(H5Dwrite(data, H5T_NATIVE_DOUBLE, in_memory, in_file, transfer, mesh->unk), name);
     H5Sclose(in_memory);

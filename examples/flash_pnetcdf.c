@@ -50,8 +50,7 @@ static void write_checkpoint(const char* path, const struct flash* mesh) {
   check(ncmpi_enddef(file), "end of the definitions");
   MPI_Datatype cells = inner_cells(mesh);
   for (int variable = 0; variable < FLASH_VARIABLES; ++variable)
-    check(ncmpi_put_vara_all(file, variables[variable], start, count,
-                             &mesh->unk[0][0][0][0][variable], 1, cells),
+    check(ncmpi_put_vara_all(file, variables[variable], start, count, &mesh->unk[0][0][0][0][variable], 1, cells),
           flash_variable_names[variable]);
   MPI_Type_free(&cells);
   check(ncmpi_close(file), path);
@@ -66,8 +65,7 @@ static void read_checkpoint(const char* path, struct flash* mesh) {
     const char* name = flash_variable_names[variable];
     int id;
     check(ncmpi_inq_varid(file, name, &id), name);
-    check(ncmpi_get_vara_all(file, id, start, count, &mesh->unk[0][0][0][0][variable], 1, cells),
-          name);
+    check(ncmpi_get_vara_all(file, id, start, count, &mesh->unk[0][0][0][0][variable], 1, cells), name);
   }
   MPI_Type_free(&cells);
   check(ncmpi_close(file), path);

@@ -18,7 +18,7 @@ namespace {
 using namespace stridio;
 using Data = std::vector<std::byte>;
 
-constexpr Offset kMostStored = 1 << 16;  // what is committed lies before,
+constexpr Offset kMostStored = 1 << 16;   // what is committed lies before,
 constexpr Offset kMostWritten = 2 << 16;  // and what is not, before this
 constexpr int kMostPieces = 2000;
 
@@ -92,7 +92,8 @@ IntervalMap draw_map(Input& in, std::span<const Extent> runs, Offset& at) {
   for (Bytes pieces = 1 + in.number() % 20; pieces > 0; --pieces) {
     const Extent run = runs[static_cast<std::size_t>(in.number()) % runs.size()];
     const Offset from = in.number() % run.length;
-    const Piece piece{at + in.number() % 2000, std::min<Bytes>(1 + in.number() % 20000, run.length - from), run.offset + from};
+    const Piece piece{at + in.number() % 2000, std::min<Bytes>(1 + in.number() % 20000, run.length - from),
+                      run.offset + from};
     for (Bytes again = 1 + in.number() % 3; again > 0 && piece.length <= room; --again, room -= piece.length)
       builder.add({std::max(builder.empty() ? at : builder.end(), piece.logical), piece.length, piece.stored});
     if (!builder.empty()) at = builder.end();
@@ -169,7 +170,8 @@ void check_any_maps(Input in) {
   const Intervals from{*generation, file->root.size, file->root.size, {}};
   for (std::size_t i = 0; i < file->maps.size(); ++i) {
     const bool fits = file->maps[i].stored_within(file->root.parts[i].runs);
-    check((*generation)->part(i, *file->storage).has_value() == fits, "metadata are read where they fit, and only there");
+    check((*generation)->part(i, *file->storage).has_value() == fits,
+          "metadata are read where they fit, and only there");
     check(fits || !found->damage.empty(), "what does not fit is damage");
     int left = 50;
     for (MapCursor cursor(file->maps[i]); !cursor.done() && left > 0; cursor.next(), --left) {
@@ -180,7 +182,8 @@ void check_any_maps(Input in) {
       const auto moved = read_intervals(*file->storage, from, {&wanted, 1}, {&span, 1});
       if (!found->damage.empty()) continue;
       check(moved && moved->bytes == wanted.length, "a whole file is read");
-      check(std::equal(read.begin(), read.end(), stored_bytes().begin() + piece.stored), "what is read is what is stored");
+      check(std::equal(read.begin(), read.end(), stored_bytes().begin() + piece.stored),
+            "what is read is what is stored");
     }
   }
 }
@@ -280,9 +283,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
   switch (data[0] % 4) {
-    case 0:
-      check_map(bytes);
-      break;
+    case 0: check_map(bytes); break;
     case 1: {
       Data root = encode(Root{});
       root.resize(4);

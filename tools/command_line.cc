@@ -22,8 +22,7 @@ Arguments options_for(Mpi launcher, const Variables& variables) {
 
 }  // namespace
 
-std::optional<FoundProgram> find_mpi_program(const Arguments& arguments,
-                                             const std::string& search_path) {
+std::optional<FoundProgram> find_mpi_program(const Arguments& arguments, const std::string& search_path) {
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     if (arguments[i].empty() || arguments[i].front() == '-') continue;
     const std::string program = program_of(arguments[i], search_path);
@@ -33,8 +32,7 @@ std::optional<FoundProgram> find_mpi_program(const Arguments& arguments,
   return std::nullopt;
 }
 
-Arguments with_rank_variables(Mpi launcher, const Arguments& arguments,
-                              const Variables& variables) {
+Arguments with_rank_variables(Mpi launcher, const Arguments& arguments, const Variables& variables) {
   const Arguments options = options_for(launcher, variables);
   Arguments result;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -50,12 +48,11 @@ Status refuse_own_preload(const Arguments& arguments) {
     const std::string& option = arguments[i];
     const bool sets = option == "-genv" || option == "-env" || option == "-x" || option == "--x";
     if (sets && (arguments[i + 1] == "LD_PRELOAD" || arguments[i + 1].starts_with("LD_PRELOAD=")))
-      return fail(
-          Code::kArgument,
-          "the launcher's option " + option +
-              " LD_PRELOAD and Stridio's would replace each "
-              "other: give your libraries as LD_PRELOAD in the environment of stridio, which keeps "
-              "them before its own");
+      return fail(Code::kArgument,
+                  "the launcher's option " + option +
+                      " LD_PRELOAD and Stridio's would replace each "
+                      "other: give your libraries as LD_PRELOAD in the environment of stridio, which keeps "
+                      "them before its own");
   }
   return {};
 }

@@ -21,8 +21,7 @@ struct FoundProgram {
 // Wrappers
 // (`valgrind ./app`, `./bind.sh ./app`) and options are passed over; nothing for Python and the
 // like.
-std::optional<FoundProgram> find_mpi_program(const Arguments& arguments,
-                                             const std::string& search_path);
+std::optional<FoundProgram> find_mpi_program(const Arguments& arguments, const std::string& search_path);
 
 // The command line with options that set `variables` in the ranks, and neither in the launcher nor
 // in its helpers: `-genv NAME VALUE` once for MPICH's launchers, `-x NAME=VALUE` for Open MPI's in

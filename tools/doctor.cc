@@ -22,27 +22,22 @@ void print(const Finding& finding) {
 }
 
 void print(const MpiCheck& check) {
-  fmt::print("  {:<8} {} ({})\n", name_of(check.finding.level), check.finding.subject,
-             check.launcher);
+  fmt::print("  {:<8} {} ({})\n", name_of(check.finding.level), check.finding.subject, check.launcher);
   fmt::print("           {}\n", check.finding.detail);
   if (!check.libmpi.empty()) fmt::print("           its library: {}\n", check.libmpi);
   if (!check.libstridio.empty()) fmt::print("           served by:   {}\n", check.libstridio);
 }
 
 void print_advice(const std::vector<MpiCheck>& mpis, std::ptrdiff_t working) {
-  if (mpis.empty())
-    fmt::print("  missing  no MPI found: install one, or name its launcher by --launcher PATH\n");
+  if (mpis.empty()) fmt::print("  missing  no MPI found: install one, or name its launcher by --launcher PATH\n");
   fmt::print("\n{} of {} work{} with Stridio.\n", working,
-             mpis.size() == 1 ? "1 MPI" : fmt::format("{} MPIs", mpis.size()),
-             working == 1 ? "s" : "");
-  const auto works =
-      std::find_if(mpis.begin(), mpis.end(), [](const MpiCheck& m) { return m.works; });
+             mpis.size() == 1 ? "1 MPI" : fmt::format("{} MPIs", mpis.size()), working == 1 ? "s" : "");
+  const auto works = std::find_if(mpis.begin(), mpis.end(), [](const MpiCheck& m) { return m.works; });
   if (works != mpis.end()) fmt::print("Try: stridio run -- {} -n 4 ./app\n", works->launcher);
 }
 
 Json to_json(const Finding& finding) {
-  return {
-      {"subject", finding.subject}, {"status", name_of(finding.level)}, {"detail", finding.detail}};
+  return {{"subject", finding.subject}, {"status", name_of(finding.level)}, {"detail", finding.detail}};
 }
 
 Json to_json(const MpiCheck& check) {
@@ -57,10 +52,7 @@ Json to_json(const MpiCheck& check) {
 }
 
 void print_json(const std::vector<MpiCheck>& mpis, const std::vector<Finding>& machine) {
-  Json json = {{"version", 1},
-               {"stridio", STRIDIO_VERSION},
-               {"mpis", Json::array()},
-               {"machine", Json::array()}};
+  Json json = {{"version", 1}, {"stridio", STRIDIO_VERSION}, {"mpis", Json::array()}, {"machine", Json::array()}};
   for (const MpiCheck& check : mpis) json["mpis"].push_back(to_json(check));
   for (const Finding& finding : machine) json["machine"].push_back(to_json(finding));
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
@@ -72,8 +64,7 @@ int doctor(const DoctorOptions& options, const Environment& environment) {
   std::error_code ignored;
   const auto mpis = check_mpis(options.launchers, environment);
   const auto machine = check_machine(fs::current_path(ignored));
-  const auto working =
-      std::count_if(mpis.begin(), mpis.end(), [](const MpiCheck& m) { return m.works; });
+  const auto working = std::count_if(mpis.begin(), mpis.end(), [](const MpiCheck& m) { return m.works; });
   if (options.json) {
     print_json(mpis, machine);
   } else {
@@ -93,8 +84,10 @@ int calibrate(const std::string& directory) {
     return 1;
   }
   fmt::print("{}\n  {}\n", calibrated->mount, describe(calibrated->profile));
-  if (calibrated->cached) fmt::print("  remembered in {} for a day\n", calibrated->cache);
-  else fmt::print("  not remembered: {}\n", calibrated->cached.error().text());
+  if (calibrated->cached)
+    fmt::print("  remembered in {} for a day\n", calibrated->cache);
+  else
+    fmt::print("  not remembered: {}\n", calibrated->cached.error().text());
   return calibrated->cached ? 0 : 1;
 }
 

@@ -24,11 +24,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::chrono::seconds kProbeTimeout{60};
-const char* const kNames[] = {"mpiexec",       "mpirun",          "mpiexec.mpich",
-                              "mpiexec.hydra", "mpiexec.openmpi", "orterun"};
+const char* const kNames[] = {"mpiexec", "mpirun", "mpiexec.mpich", "mpiexec.hydra", "mpiexec.openmpi", "orterun"};
 
-const Variables kAsRoot = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+const Variables kAsRoot = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
 const Variables kOversubscribed = {{"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
                                    {"OMPI_MCA_rmaps_base_oversubscribe", "1"}};
 
@@ -44,14 +42,12 @@ std::vector<std::string> in_environments() {
   return {found.begin(), found.end()};
 }
 
-std::vector<std::string> launchers(const std::vector<std::string>& extra,
-                                   const Environment& environment) {
+std::vector<std::string> launchers(const std::vector<std::string>& extra, const Environment& environment) {
   std::vector<std::string> all = extra;
   std::istringstream folders(environment.path + ":/usr/bin");
   for (std::string folder; std::getline(folders, folder, ':');)
     for (const char* name : kNames)
-      if (const std::string found = find_program(name, folder); !found.empty())
-        all.push_back(found);
+      if (const std::string found = find_program(name, folder); !found.empty()) all.push_back(found);
   for (const std::string& found : in_environments()) all.push_back(found);
   return all;
 }
@@ -99,25 +95,20 @@ std::optional<std::string> after(const std::string& output, std::string_view mar
 
 ProbeRun judge(const Captured& captured) {
   if (captured.timed_out || captured.status != 0) return {false, "", reason(captured)};
-  if (const auto library = after(captured.output, "stridio-probe ok: 2 ranks through "))
-    return {true, *library, ""};
-  if (after(captured.output, "stridio-probe ok: "))
-    return {false, "", "the 2 ranks did not find each other"};
+  if (const auto library = after(captured.output, "stridio-probe ok: 2 ranks through ")) return {true, *library, ""};
+  if (after(captured.output, "stridio-probe ok: ")) return {false, "", "the 2 ranks did not find each other"};
   return {false, "", reason(captured)};
 }
 
-Result<Captured> run_probe(const Launcher& launcher, const MpiCheck& check, Mpi mpi,
-                           const Environment& environment, const Variables& variables) {
-  ASSIGN_OR_RETURN(const auto place,
-                   TemporaryFolder::create(environment.temporary + "/stridio-probe-"));
+Result<Captured> run_probe(const Launcher& launcher, const MpiCheck& check, Mpi mpi, const Environment& environment,
+                           const Variables& variables) {
+  ASSIGN_OR_RETURN(const auto place, TemporaryFolder::create(environment.temporary + "/stridio-probe-"));
   std::optional<TemporaryFolder> links;
-  ASSIGN_OR_RETURN(const auto preload,
-                   preload_value({check.libstridio, check.libmpi}, environment, links));
-  const Arguments arguments =
-      with_rank_variables(launcher.mpi,
-                          {fs::absolute(launcher.program).string(), "-n", "2", probe_for(mpi),
-                           (place.path() / "file").string()},
-                          {{"LD_PRELOAD", preload}});
+  ASSIGN_OR_RETURN(const auto preload, preload_value({check.libstridio, check.libmpi}, environment, links));
+  const Arguments arguments = with_rank_variables(
+      launcher.mpi,
+      {fs::absolute(launcher.program).string(), "-n", "2", probe_for(mpi), (place.path() / "file").string()},
+      {{"LD_PRELOAD", preload}});
   return capture(arguments, variables, kProbeTimeout);
 }
 
@@ -130,8 +121,7 @@ Variables asked_for(const std::string& output) {
 
 std::string text_of(const Variables& variables) {
   std::string text;
-  for (const auto& [name, value] : variables)
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+  for (const auto& [name, value] : variables) text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
   return text;
 }
 
@@ -152,30 +142,26 @@ void conclude(MpiCheck& check, const ProbeRun& run, const Variables& needed) {
   }
 }
 
-void check_by_running(MpiCheck& check, const Launcher& launcher, Mpi mpi,
-                      const Environment& environment) {
+void check_by_running(MpiCheck& check, const Launcher& launcher, Mpi mpi, const Environment& environment) {
   Variables needed;
   for (;;) {
     const auto captured = run_probe(launcher, check, mpi, environment, needed);
     const ProbeRun run = captured ? judge(*captured) : ProbeRun{false, "", captured.error().text()};
     const Variables more = captured && !run.ok ? asked_for(captured->output) : Variables{};
-    const bool asked_before =
-        needed.size() >= kAsRoot.size() + kOversubscribed.size() ||
-        (!more.empty() && text_of(needed).find(more[0].first) != std::string::npos);
+    const bool asked_before = needed.size() >= kAsRoot.size() + kOversubscribed.size() ||
+                              (!more.empty() && text_of(needed).find(more[0].first) != std::string::npos);
     if (more.empty() || asked_before) return conclude(check, run, needed);
     needed.insert(needed.end(), more.begin(), more.end());
   }
 }
 
-MpiCheck check_mpi(const Launcher& launcher, Mpi mpi, const fs::path& libmpi,
-                   const std::string& version, const Environment& environment) {
-  MpiCheck check{.launcher = launcher.program,
-                 .mpi = family_of(mpi).name,
-                 .version = version,
-                 .libmpi = libmpi.string()};
-  check.finding.subject = mpi == Mpi::kAbi ? fmt::format("{} of {} {}", family_of(mpi).title,
-                                                         family_of(launcher.mpi).title, version)
-                                           : fmt::format("{} {}", family_of(mpi).title, version);
+MpiCheck check_mpi(const Launcher& launcher, Mpi mpi, const fs::path& libmpi, const std::string& version,
+                   const Environment& environment) {
+  MpiCheck check{
+      .launcher = launcher.program, .mpi = family_of(mpi).name, .version = version, .libmpi = libmpi.string()};
+  check.finding.subject = mpi == Mpi::kAbi
+                              ? fmt::format("{} of {} {}", family_of(mpi).title, family_of(launcher.mpi).title, version)
+                              : fmt::format("{} {}", family_of(mpi).title, version);
   const auto ours = libstridio_for(mpi);
   if (!ours) {
     check.finding.level = Level::kMissing;
@@ -213,9 +199,8 @@ void check_launcher(const std::string& program, const Environment& environment, 
                     std::vector<MpiCheck>& checks) {
   const auto identified = identify_launcher(program);
   if (!identified || !*identified) {
-    checks.push_back(
-        unusable(program, Level::kWarning,
-                 identified ? "not a launcher that Stridio knows" : identified.error().text()));
+    checks.push_back(unusable(program, Level::kWarning,
+                              identified ? "not a launcher that Stridio knows" : identified.error().text()));
     return;
   }
   const Launcher& launcher = **identified;
@@ -223,19 +208,16 @@ void check_launcher(const std::string& program, const Environment& environment, 
   const auto libmpi = libmpi_beside(program, launcher.mpi);
   if (!libmpi)
     checks.push_back(
-        unusable(program, Level::kMissing,
-                 fmt::format("no library of {} beside it", family_of(launcher.mpi).title)));
+        unusable(program, Level::kMissing, fmt::format("no library of {} beside it", family_of(launcher.mpi).title)));
   else if (seen.first(*libmpi))
     checks.push_back(check_mpi(launcher, launcher.mpi, *libmpi, version, environment));
   const auto abi = libmpi_beside(program, Mpi::kAbi);
-  if (abi && seen.first(*abi))
-    checks.push_back(check_mpi(launcher, Mpi::kAbi, *abi, version, environment));
+  if (abi && seen.first(*abi)) checks.push_back(check_mpi(launcher, Mpi::kAbi, *abi, version, environment));
 }
 
 }  // namespace
 
-std::vector<MpiCheck> check_mpis(const std::vector<std::string>& extra,
-                                 const Environment& environment) {
+std::vector<MpiCheck> check_mpis(const std::vector<std::string>& extra, const Environment& environment) {
   std::vector<MpiCheck> checks;
   Seen seen;
   for (const std::string& name : launchers(extra, environment)) {

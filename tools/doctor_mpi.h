@@ -25,7 +25,6 @@ struct MpiCheck {
 // Every MPI, once: that of each launcher in `extra`, on PATH, in the system's folder and in the
 // virtual environments of `.venv` under the current folder; and the standard ABI where an MPI
 // offers it.
-std::vector<MpiCheck> check_mpis(const std::vector<std::string>& extra,
-                                 const Environment& environment);
+std::vector<MpiCheck> check_mpis(const std::vector<std::string>& extra, const Environment& environment);
 
 }  // namespace stridio

@@ -7,11 +7,11 @@
 namespace stridio {
 
 struct Environment {
-  std::string path;        // PATH
-  std::string ld_preload;  // LD_PRELOAD: the user's own libraries, kept before ours
+  std::string path;           // PATH
+  std::string ld_preload;     // LD_PRELOAD: the user's own libraries, kept before ours
   std::string preload_extra;  // STRIDIO_PRELOAD_EXTRA: libraries behind that MPI's
   std::string temporary;      // TMPDIR, or /tmp
-  int launched = 0;       // how many processes an MPI launcher says it has started, this one among them
+  int launched = 0;           // how many processes an MPI launcher says it has started, this one among them
 };
 
 }  // namespace stridio

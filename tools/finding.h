@@ -15,12 +15,9 @@ struct Finding {
 
 inline const char* name_of(Level level) {
   switch (level) {
-    case Level::kOk:
-      return "ok";
-    case Level::kWarning:
-      return "warning";
-    case Level::kMissing:
-      return "missing";
+    case Level::kOk: return "ok";
+    case Level::kWarning: return "warning";
+    case Level::kMissing: return "missing";
   }
   return "unknown";
 }

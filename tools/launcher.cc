@@ -21,17 +21,14 @@ struct KnownName {
 };
 
 const KnownName kKnownNames[] = {
-    {"mpiexec.mpich", Mpi::kMpich},   {"mpirun.mpich", Mpi::kMpich},
-    {"mpiexec.hydra", Mpi::kMpich},   {"mpirun.hydra", Mpi::kMpich},
-    {"mpiexec.gforker", Mpi::kMpich}, {"mpiexec.openmpi", Mpi::kOmpi},
-    {"mpirun.openmpi", Mpi::kOmpi},   {"orterun", Mpi::kOmpi},
-    {"prterun", Mpi::kOmpi},
+    {"mpiexec.mpich", Mpi::kMpich}, {"mpirun.mpich", Mpi::kMpich},    {"mpiexec.hydra", Mpi::kMpich},
+    {"mpirun.hydra", Mpi::kMpich},  {"mpiexec.gforker", Mpi::kMpich}, {"mpiexec.openmpi", Mpi::kOmpi},
+    {"mpirun.openmpi", Mpi::kOmpi}, {"orterun", Mpi::kOmpi},          {"prterun", Mpi::kOmpi},
 };
 
 // They start ranks, but have no option that both sets a variable for the ranks and leaves the
 // launcher alone.
-const char* const kUnsupported[] = {"srun",  "aprun",     "jsrun", "lrun",   "flux",
-                                    "ibrun", "ccc_mprun", "prun",  "palsrun"};
+const char* const kUnsupported[] = {"srun", "aprun", "jsrun", "lrun", "flux", "ibrun", "ccc_mprun", "prun", "palsrun"};
 
 std::optional<Mpi> mpi_of_name(const std::string& name) {
   for (const KnownName& known : kKnownNames)
@@ -39,13 +36,10 @@ std::optional<Mpi> mpi_of_name(const std::string& name) {
   return std::nullopt;
 }
 
-bool looks_like_launcher(const std::string& name) {
-  return name.starts_with("mpiexec") || name.starts_with("mpirun");
-}
+bool looks_like_launcher(const std::string& name) { return name.starts_with("mpiexec") || name.starts_with("mpirun"); }
 
 bool is_unsupported(const std::string& name) {
-  return std::find(std::begin(kUnsupported), std::end(kUnsupported), name) !=
-         std::end(kUnsupported);
+  return std::find(std::begin(kUnsupported), std::end(kUnsupported), name) != std::end(kUnsupported);
 }
 
 }  // namespace
@@ -74,16 +68,12 @@ std::string version_number(const std::string& answer) {
 }
 
 Status refuse_app_file(const Launcher& launcher, const std::vector<std::string>& arguments) {
-  const auto app_file = [](const std::string& argument) {
-    return argument == "--app" || argument == "-app";
-  };
-  if (launcher.mpi != Mpi::kOmpi || std::none_of(arguments.begin(), arguments.end(), app_file))
-    return {};
+  const auto app_file = [](const std::string& argument) { return argument == "--app" || argument == "-app"; };
+  if (launcher.mpi != Mpi::kOmpi || std::none_of(arguments.begin(), arguments.end(), app_file)) return {};
   if (!version_number(ask_version(launcher.program)).starts_with("4")) return {};
-  return fail(
-      Code::kArgument,
-      "Open MPI 4 ignores variables set before --app FILE: give the programs on the command "
-      "line, separated by \":\"");
+  return fail(Code::kArgument,
+              "Open MPI 4 ignores variables set before --app FILE: give the programs on the command "
+              "line, separated by \":\"");
 }
 
 Result<std::optional<Launcher>> identify_launcher(const std::string& program) {
@@ -92,14 +82,12 @@ Result<std::optional<Launcher>> identify_launcher(const std::string& program) {
   const std::string resolved = fs::canonical(program, ignored).filename().string();
   for (const std::string& name : {resolved, given}) {
     if (const auto mpi = mpi_of_name(name)) return Launcher{program, *mpi};
-    if (is_unsupported(name))
-      return fail(Code::kUnsupportedOperation, "the launcher " + program + " is not supported");
+    if (is_unsupported(name)) return fail(Code::kUnsupportedOperation, "the launcher " + program + " is not supported");
   }
   if (!looks_like_launcher(given) && !looks_like_launcher(resolved)) return std::nullopt;
   const std::string answer = ask_version(program);
   if (const auto mpi = mpi_of_version(answer)) return Launcher{program, *mpi};
-  return fail(Code::kUnsupportedOperation, "cannot tell whose launcher " + program +
-                                               " is: its --version says \"" +
+  return fail(Code::kUnsupportedOperation, "cannot tell whose launcher " + program + " is: its --version says \"" +
                                                answer.substr(0, answer.find('\n')) + "\"");
 }
 

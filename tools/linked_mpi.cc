@@ -28,8 +28,8 @@ bool read_at(std::ifstream& file, std::uint64_t offset, T& value) {
 }
 
 bool is_elf64(const Elf64_Ehdr& header) {
-  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
-         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_phnum <= kMostProgramHeaders;
+  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+         header.e_phnum <= kMostProgramHeaders;
 }
 
 // "<name> => <path> (0x...)", "<name> => not found" or "<path> (0x...)": the name and the path.
@@ -66,9 +66,8 @@ std::optional<fs::path> elf_interpreter(const fs::path& program) {
 std::optional<LinkedMpi> linked_mpi(const fs::path& program) {
   const auto loader = elf_interpreter(program);
   if (!loader) return std::nullopt;
-  const auto listed =
-      capture({loader->string(), fs::absolute(program).string()},
-              {{"LD_TRACE_LOADED_OBJECTS", "1"}, {"LD_PRELOAD", ""}}, kLoaderTimeout);
+  const auto listed = capture({loader->string(), fs::absolute(program).string()},
+                              {{"LD_TRACE_LOADED_OBJECTS", "1"}, {"LD_PRELOAD", ""}}, kLoaderTimeout);
   if (!listed || listed->timed_out) return std::nullopt;
   std::istringstream lines(listed->output);
   for (std::string line; std::getline(lines, line);)

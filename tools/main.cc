@@ -27,8 +27,8 @@ Environment read_environment() {
           .ld_preload = variable("LD_PRELOAD"),
           .preload_extra = variable("STRIDIO_PRELOAD_EXTRA"),
           .temporary = variable("TMPDIR", "/tmp"),
-          .launched = std::max(std::atoi(variable("PMI_SIZE").c_str()),
-                               std::atoi(variable("OMPI_COMM_WORLD_SIZE").c_str()))};
+          .launched =
+              std::max(std::atoi(variable("PMI_SIZE").c_str()), std::atoi(variable("OMPI_COMM_WORLD_SIZE").c_str()))};
 }
 
 void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& libmpi) {
@@ -37,25 +37,23 @@ void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& 
                   "After the run, write what the I/O did to this file (JSON) and as a table to "
                   "stderr; - for the "
                   "table only");
-  run->add_flag("--explain", options.explain,
-                "Let the ranks say which access method they choose, and why");
-  run->add_flag("--dry-run", options.dry_run,
-                "Print the command that would run, one argument a line, and run nothing");
+  run->add_flag("--explain", options.explain, "Let the ranks say which access method they choose, and why");
+  run->add_flag("--dry-run", options.dry_run, "Print the command that would run, one argument a line, and run nothing");
   run->add_option("--mpi", mpi, "The MPI of the ranks, where it cannot be found out")
       ->check(CLI::IsMember({"mpich", "ompi", "abi"}));
   run->add_option("--libmpi", libmpi, "That MPI's library (libmpi.so.12, libmpi.so.40, ...)");
   run->footer(
       "Example:\n"
       "  stridio run --report io.json -- mpiexec -n 4 ./app input.nml\n"
-      "  STRIDIO_HINTS=stridio_layout=interval stridio run -- mpiexec -n 4 ./app    hints for a program that gives none\n\n"
+      "  STRIDIO_HINTS=stridio_layout=interval stridio run -- mpiexec -n 4 ./app    hints for a program that gives "
+      "none\n\n"
       "The exit status is the command's; 125 where stridio itself fails, 126 and 127 where the\n"
       "command cannot be run or found.\n");
 }
 
 void add_doctor(CLI::App& app, DoctorOptions& options, std::string& calibrated) {
   CLI::App* doctor = app.add_subcommand("doctor", "Say what works on this machine");
-  doctor->add_option("--launcher", options.launchers,
-                     "Check the MPI of this launcher too (may be repeated)");
+  doctor->add_option("--launcher", options.launchers, "Check the MPI of this launcher too (may be repeated)");
   doctor->add_flag("--json", options.json, "Print the findings as JSON");
   doctor->add_option("--calibrate", calibrated,
                      "Instead measure the file system of this directory, and remember that for the planner");
@@ -71,8 +69,10 @@ void add_doctor(CLI::App& app, DoctorOptions& options, std::string& calibrated) 
 void add_show(CLI::App& app, ShowOptions& options) {
   CLI::App* show = app.add_subcommand("show", "Show what Stridio sees");
   show->require_subcommand(1);
-  CLI::App* view = show->add_subcommand("view", "The views of the ranks, and which of their bytes are private or shared");
-  view->add_option("VIEWS", options.source, "A report of `stridio run --report`, or a description of views")->required();
+  CLI::App* view =
+      show->add_subcommand("view", "The views of the ranks, and which of their bytes are private or shared");
+  view->add_option("VIEWS", options.source, "A report of `stridio run --report`, or a description of views")
+      ->required();
   view->add_option("--output", options.output, "Draw them to this SVG file");
   view->add_option("--file", options.file, "Of a report: whose views");
   view->add_option("--end", options.end, "How far to look, in bytes")->check(CLI::NonNegativeNumber);
@@ -112,7 +112,8 @@ void add_translate(CLI::App& app, TranslateOptions& options) {
   flatten->add_option("DST", options.target, "The flat file, which is replaced")->required();
   add_moving(flatten, options);
   flatten->footer(
-      "DST appears when it is complete. With --follow it is replaced as a whole by each generation: who has it open keeps\n"
+      "DST appears when it is complete. With --follow it is replaced as a whole by each generation: who has it open "
+      "keeps\n"
       "reading the one that he opened. The exit status is 0, 1 where --timeout ended it, 125 where it failed.\n\n"
       "Examples:\n"
       "  stridio flatten checkpoint checkpoint.flat\n"
@@ -128,10 +129,14 @@ void add_translate(CLI::App& app, TranslateOptions& options) {
   translate->add_option("--file", options.file, "Of a report of `stridio run --report`: whose views");
   add_moving(translate, options);
   translate->footer(
-      "Of bytes that several views have, the last process gets them; process 0 gets those that none has, and it is said\n"
-      "how many these are. DST appears when it is complete; with --follow it has a generation for each one of SRC that\n"
-      "it was fast enough to see. Memory: some 25 MiB a thread or process, besides the maps of the files. Under mpiexec,\n"
-      "start as many processes as there are views, or on one node fewer. The exit status is 0, 1 where --timeout ended it,\n"
+      "Of bytes that several views have, the last process gets them; process 0 gets those that none has, and it is "
+      "said\n"
+      "how many these are. DST appears when it is complete; with --follow it has a generation for each one of SRC "
+      "that\n"
+      "it was fast enough to see. Memory: some 25 MiB a thread or process, besides the maps of the files. Under "
+      "mpiexec,\n"
+      "start as many processes as there are views, or on one node fewer. The exit status is 0, 1 where --timeout ended "
+      "it,\n"
       "125 where it failed.\n\n"
       "Examples:\n"
       "  stridio translate checkpoint analysis --view views.json\n"
@@ -156,7 +161,8 @@ void add_wait(CLI::App& app, WaitOptions& options) {
       ->check(CLI::PositiveNumber);
   wait->add_option("--timeout", options.timeout, "In so many seconds")->check(CLI::NonNegativeNumber);
   wait->footer(
-      "Prints the number of the newest. The exit status is 0, 1 if it did not come in time, 125 where it cannot be known.\n"
+      "Prints the number of the newest. The exit status is 0, 1 if it did not come in time, 125 where it cannot be "
+      "known.\n"
       "The file is looked at ten times a second.\n");
 }
 
@@ -171,8 +177,7 @@ std::vector<std::string> take_command(std::vector<std::string>& own) {
 
 int run_with(RunOptions options, const std::string& mpi, const std::string& libmpi) {
   if (options.command.empty()) {
-    std::fputs("stridio run: no command; write it after --: stridio run -- mpiexec -n 4 ./app\n",
-               stderr);
+    std::fputs("stridio run: no command; write it after --: stridio run -- mpiexec -n 4 ./app\n", stderr);
     return kOwnError;
   }
   options.mpi.mpi = mpi_by_name(mpi);
@@ -183,8 +188,7 @@ int run_with(RunOptions options, const std::string& mpi, const std::string& libm
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Stridio: a drop-in MPI-IO that makes parallel I/O fast, correct and explained",
-               "stridio");
+  CLI::App app("Stridio: a drop-in MPI-IO that makes parallel I/O fast, correct and explained", "stridio");
   app.set_version_flag("--version", "stridio " STRIDIO_VERSION);
   app.require_subcommand(1);
   app.footer(

@@ -31,7 +31,6 @@ std::optional<std::filesystem::path> libmpi_beside(const std::filesystem::path& 
 
 // The same for a command in a Python environment (venv or conda), whose `python` is often a link
 // out of it; nothing where the command lies in none.
-std::optional<std::filesystem::path> libmpi_in_environment(const std::filesystem::path& command,
-                                                           Mpi mpi);
+std::optional<std::filesystem::path> libmpi_in_environment(const std::filesystem::path& command, Mpi mpi);
 
 }  // namespace stridio

@@ -42,8 +42,7 @@ Result<std::filesystem::path> libstridio_for(Mpi mpi);
 // The value of LD_PRELOAD. It separates its entries by spaces and colons and has no escape: a
 // library whose path holds one is reached by a link to its *folder* in `links`, created at need (a
 // link to the library would move its $ORIGIN).
-Result<std::string> preload_value(const std::vector<std::filesystem::path>& libraries,
-                                  const Environment& environment,
+Result<std::string> preload_value(const std::vector<std::filesystem::path>& libraries, const Environment& environment,
                                   std::optional<TemporaryFolder>& links);
 
 }  // namespace stridio

@@ -41,16 +41,14 @@ static int value(int rank, int i) { return rank * kInts + i; }
 static void write_own(MPI_File file, int rank) {
   int data[kInts];
   for (int i = 0; i < kInts; ++i) data[i] = value(rank, i);
-  check(MPI_File_write_at_all(file, (MPI_Offset)sizeof data * rank, data, kInts, MPI_INT,
-                              MPI_STATUS_IGNORE),
+  check(MPI_File_write_at_all(file, (MPI_Offset)sizeof data * rank, data, kInts, MPI_INT, MPI_STATUS_IGNORE),
         "MPI_File_write_at_all");
 }
 
 static int read_of(MPI_File file, int rank) {
   int data[kInts] = {0};
   int wrong = 0;
-  check(MPI_File_read_at_all(file, (MPI_Offset)sizeof data * rank, data, kInts, MPI_INT,
-                             MPI_STATUS_IGNORE),
+  check(MPI_File_read_at_all(file, (MPI_Offset)sizeof data * rank, data, kInts, MPI_INT, MPI_STATUS_IGNORE),
         "MPI_File_read_at_all");
   for (int i = 0; i < kInts; ++i) wrong += data[i] != value(rank, i);
   return wrong;
@@ -58,8 +56,7 @@ static int read_of(MPI_File file, int rank) {
 
 static int write_and_read(const char* path, int rank, int ranks) {
   MPI_File file;
-  check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file),
-        "MPI_File_open");
+  check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), "MPI_File_open");
   write_own(file, rank);
   check(MPI_File_sync(file), "MPI_File_sync");
   MPI_Barrier(MPI_COMM_WORLD);

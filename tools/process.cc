@@ -46,8 +46,8 @@ void set_variables(const Variables& variables) {
 }
 
 // In the child: becomes the program, or writes the errno to `report` and ends.
-[[noreturn]] void become(const std::string& program, const Arguments& arguments,
-                         const Variables& variables, int report) {
+[[noreturn]] void become(const std::string& program, const Arguments& arguments, const Variables& variables,
+                         int report) {
   set_variables(variables);
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -80,8 +80,8 @@ struct Pipe {
 
 // Starts the program; `prepare` runs in the child first. An exec that fails is this function's
 // error.
-Result<pid_t> start(const std::string& program, const Arguments& arguments,
-                    const Variables& variables, const std::function<void()>& prepare) {
+Result<pid_t> start(const std::string& program, const Arguments& arguments, const Variables& variables,
+                    const std::function<void()>& prepare) {
   Pipe failed;
   if (!failed.open()) return fail_errno(errno, "cannot create a pipe");
   const pid_t child = fork();
@@ -132,8 +132,7 @@ int wait_forwarding(pid_t child, const SignalMask& signals) {
 bool drain(int descriptor, Clock::time_point deadline, std::string& output) {
   std::array<char, 4096> buffer;
   for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) return false;
     pollfd ready{descriptor, POLLIN, 0};
     if (poll(&ready, 1, static_cast<int>(left.count())) <= 0) continue;
@@ -184,8 +183,7 @@ std::string find_program(const std::string& name, const std::string& search_path
   return "";
 }
 
-Result<int> run_program(const std::string& program, const Arguments& arguments,
-                        const Variables& variables) {
+Result<int> run_program(const std::string& program, const Arguments& arguments, const Variables& variables) {
   const SignalMask signals;
   ASSIGN_OR_RETURN(const pid_t child, start(program, arguments, variables, [&] {
                      prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -194,18 +192,16 @@ Result<int> run_program(const std::string& program, const Arguments& arguments,
   return wait_forwarding(child, signals);
 }
 
-Result<Captured> capture(const Arguments& arguments, const Variables& variables,
-                         std::chrono::milliseconds timeout) {
+Result<Captured> capture(const Arguments& arguments, const Variables& variables, std::chrono::milliseconds timeout) {
   Pipe out;
   if (!out.open()) return fail_errno(errno, "cannot create a pipe");
-  ASSIGN_OR_RETURN(const pid_t child, start(arguments.front(), arguments, variables,
-                                            [&] { become_session(out.write_end); }));
+  ASSIGN_OR_RETURN(const pid_t child,
+                   start(arguments.front(), arguments, variables, [&] { become_session(out.write_end); }));
   out.close_write();
   Captured captured;
   int status = 0;
   const auto deadline = Clock::now() + timeout;
-  const bool ended =
-      drain(out.read_end, deadline, captured.output) && ended_by(child, deadline, status);
+  const bool ended = drain(out.read_end, deadline, captured.output) && ended_by(child, deadline, status);
   if (!ended) status = end_group(child);
   captured.timed_out = !ended;
   captured.status = shell_status(status);

@@ -22,8 +22,7 @@ std::string find_program(const std::string& name, const std::string& search_path
 // those that a terminal sends to the whole foreground group reach the program anyway, once. If this
 // process is killed the program gets TERM. Gives the exit status, 128 + n where signal n ended the
 // program. Single-threaded callers only.
-Result<int> run_program(const std::string& program, const Arguments& arguments,
-                        const Variables& variables);
+Result<int> run_program(const std::string& program, const Arguments& arguments, const Variables& variables);
 
 struct Captured {
   int status = 0;  // as of run_program
@@ -33,7 +32,6 @@ struct Captured {
 
 // Runs a program in a session of its own, with no input, for its output. After `timeout` its whole
 // group is ended, by TERM and then KILL. An empty value removes the variable.
-Result<Captured> capture(const Arguments& arguments, const Variables& variables,
-                         std::chrono::milliseconds timeout);
+Result<Captured> capture(const Arguments& arguments, const Variables& variables, std::chrono::milliseconds timeout);
 
 }  // namespace stridio

@@ -35,15 +35,12 @@ void add_counts(Counts& counts, const Json& record, const char* part) {
 }
 
 void add_method(std::vector<MethodUse>& methods, const Json& record) {
-  MethodUse use{record.at("method"),
-                record.value("direction", ""),
-                record.value("collective", false),
-                record.value("why", ""),
-                record.value("calls", std::int64_t{0}),
-                record.value("bytes", std::int64_t{0})};
+  MethodUse use{
+      record.at("method"),     record.value("direction", ""),          record.value("collective", false),
+      record.value("why", ""), record.value("calls", std::int64_t{0}), record.value("bytes", std::int64_t{0})};
   const auto same = std::find_if(methods.begin(), methods.end(), [&](const MethodUse& other) {
-    return other.method == use.method && other.direction == use.direction &&
-           other.collective == use.collective && other.why == use.why;
+    return other.method == use.method && other.direction == use.direction && other.collective == use.collective &&
+           other.why == use.why;
   });
   if (same == methods.end()) {
     methods.push_back(std::move(use));
@@ -78,8 +75,7 @@ void add_record(Merging& merging, const Json& record) {
 void read_record(const fs::path& path, std::map<std::string, Merging>& files) {
   std::ifstream stream(path);
   const Json record = Json::parse(stream);
-  if (record.at("version") != 1)
-    throw std::runtime_error("its version is " + record.at("version").dump() + ", not 1");
+  if (record.at("version") != 1) throw std::runtime_error("its version is " + record.at("version").dump() + ", not 1");
   add_record(files[record.at("file").get<std::string>()], record);
 }
 
@@ -168,9 +164,8 @@ Report merge_records(const fs::path& folder) {
   }
   for (auto& [name, merging] : files)
     if (!merging.opens.empty()) report.files.push_back(finish(name, std::move(merging)));
-  std::stable_sort(report.files.begin(), report.files.end(), [](const auto& a, const auto& b) {
-    return total_seconds(a) > total_seconds(b);
-  });
+  std::stable_sort(report.files.begin(), report.files.end(),
+                   [](const auto& a, const auto& b) { return total_seconds(a) > total_seconds(b); });
   return report;
 }
 

@@ -11,18 +11,16 @@ namespace stridio {
 namespace {
 
 constexpr std::size_t kTextWidth = 86;
-constexpr std::size_t kMostFiles = 12;  // the table's longest; the document has them all
-constexpr double kSmallRequest =
-    64 * 1024;  // below it a request costs more than the bytes it moves
+constexpr std::size_t kMostFiles = 12;       // the table's longest; the document has them all
+constexpr double kSmallRequest = 64 * 1024;  // below it a request costs more than the bytes it moves
 
 // The order of the table's lines.
 struct Part {
   const char* name;
   const char* title;
 };
-const Part kParts[] = {{"storage", "storage"}, {"exchange", "exchange"},   {"copy", "copy"},
-                       {"waiting", "waiting"}, {"open", "open and close"}, {"other", "other"},
-                       {"total", "total"}};
+const Part kParts[] = {{"storage", "storage"},     {"exchange", "exchange"}, {"copy", "copy"},  {"waiting", "waiting"},
+                       {"open", "open and close"}, {"other", "other"},       {"total", "total"}};
 
 std::int64_t at(const Counts& counts, const std::string& name) {
   const auto found = counts.find(name);
@@ -45,8 +43,7 @@ std::string size_text(std::int64_t bytes) { return size_text(static_cast<double>
 
 std::string time_text(double seconds) {
   if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.1f} ms", seconds * 1e3)
-                         : fmt::format("{:.0f} us", seconds * 1e6);
+  return seconds >= 1e-3 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.0f} us", seconds * 1e6);
 }
 
 std::string count_text(std::int64_t count, const char* one, const char* many) {
@@ -60,9 +57,8 @@ std::string requests_text(const Counts& storage) {
     const std::int64_t count = at(storage, fmt::format("{}_requests", verb));
     const std::int64_t bytes = at(storage, fmt::format("{}_bytes", verb));
     if (count == 0) continue;
-    fmt::format_to(std::back_inserter(text), "{}{} {}{} of {} on average", text.empty() ? "" : ", ",
-                   count, verb, count == 1 ? "" : "s",
-                   size_text(static_cast<double>(bytes) / static_cast<double>(count)));
+    fmt::format_to(std::back_inserter(text), "{}{} {}{} of {} on average", text.empty() ? "" : ", ", count, verb,
+                   count == 1 ? "" : "s", size_text(static_cast<double>(bytes) / static_cast<double>(count)));
   }
   return text.empty() ? "no requests" : text;
 }
@@ -85,8 +81,7 @@ std::string cost_in_words(const FileReport& file, const std::string& part) {
   if (part == "copy") return "copying data in memory";
   if (part == "open") return "opening and closing the file";
   if (part == "waiting")
-    return fmt::format("waiting for other ranks: rank {} waited longest, {}", spread.max_rank,
-                       time_text(spread.max));
+    return fmt::format("waiting for other ranks: rank {} waited longest, {}", spread.max_rank, time_text(spread.max));
   return "work in the MPI-IO layer itself, neither storage nor data movement";
 }
 
@@ -113,8 +108,7 @@ void print_methods(Text out, const FileReport& file) {
   const char* label = "methods";
   for (const MethodUse& use : file.methods) {
     fmt::format_to(out, "  {:<9} {} for {} {}: {}, {}\n", label, use.method,
-                   use.collective ? "collective" : "independent",
-                   use.direction == "read" ? "reads" : "writes",
+                   use.collective ? "collective" : "independent", use.direction == "read" ? "reads" : "writes",
                    count_text(use.calls, "call", "calls"), size_text(use.bytes));
     print_wrapped(out, use.why);
     label = "";
@@ -125,15 +119,13 @@ void print_times(Text out, const FileReport& file) {
   const Spread total = at(file, "total");
   const bool short_times = total.max < 1;
   const double scale = short_times ? 1000 : 1;
-  fmt::format_to(out, "  {:<9} {:<15} {:>10} {:>10}   share\n", short_times ? "ms" : "seconds", "",
-                 "all ranks", "longest");
+  fmt::format_to(out, "  {:<9} {:<15} {:>10} {:>10}   share\n", short_times ? "ms" : "seconds", "", "all ranks",
+                 "longest");
   for (const Part& part : kParts) {
     const Spread spread = at(file, part.name);
-    fmt::format_to(out, "  {:<9} {:<15} {:>10.3f} {:>10.3f} {:>5.0f} %", "", part.title,
-                   scale * spread.sum, scale * spread.max,
-                   total.sum > 0 ? 100 * spread.sum / total.sum : 0);
-    if (file.reporting > 1 && spread.max > 0)
-      fmt::format_to(out, "  (longest on rank {})", spread.max_rank);
+    fmt::format_to(out, "  {:<9} {:<15} {:>10.3f} {:>10.3f} {:>5.0f} %", "", part.title, scale * spread.sum,
+                   scale * spread.max, total.sum > 0 ? 100 * spread.sum / total.sum : 0);
+    if (file.reporting > 1 && spread.max > 0) fmt::format_to(out, "  (longest on rank {})", spread.max_rank);
     *out++ = '\n';
   }
 }
@@ -155,9 +147,8 @@ void print_file(Text out, const FileReport& file) {
                    "  only {} of its {} ranks left a record: the others ended early, or run where "
                    "the report's folder is not visible\n",
                    file.reporting, file.ranks);
-  fmt::format_to(out, "  {:<9} {} (all ranks together); opened {} by {}\n", "calls",
-                 calls_text(file.calls), count_text(file.opens, "time", "times"),
-                 count_text(file.ranks, "rank", "ranks"));
+  fmt::format_to(out, "  {:<9} {} (all ranks together); opened {} by {}\n", "calls", calls_text(file.calls),
+                 count_text(file.opens, "time", "times"), count_text(file.ranks, "rank", "ranks"));
   print_bytes(out, file);
   print_methods(out, file);
   fmt::format_to(out, "  {:<9} {}; {}, {}\n", "storage", requests_text(file.storage),
@@ -184,14 +175,11 @@ const char* const kNothing =
 std::string dominant_cost(const FileReport& file) {
   const double total = at(file, "total").sum;
   if (total <= 0) return "no time spent in MPI-IO";
-  const auto longer = [&](const Part& a, const Part& b) {
-    return at(file, a.name).sum < at(file, b.name).sum;
-  };
+  const auto longer = [&](const Part& a, const Part& b) { return at(file, a.name).sum < at(file, b.name).sum; };
   const Part* largest = std::max_element(std::begin(kParts), std::end(kParts) - 1, longer);
   const double seconds = at(file, largest->name).sum;
-  return fmt::format("{:.0f} % of its MPI-IO time ({} of {} over {}) went to {}",
-                     100 * seconds / total, time_text(seconds), time_text(total),
-                     count_text(file.reporting, "rank", "ranks"),
+  return fmt::format("{:.0f} % of its MPI-IO time ({} of {} over {}) went to {}", 100 * seconds / total,
+                     time_text(seconds), time_text(total), count_text(file.reporting, "rank", "ranks"),
                      cost_in_words(file, largest->name));
 }
 
@@ -199,8 +187,7 @@ std::string report_table(const Report& report) {
   std::string text;
   const Text out(text);
   if (report.files.empty() && report.unreadable.empty()) return kNothing;
-  fmt::format_to(out, "stridio report: {}\n",
-                 count_text(std::ssize(report.files), "file", "files"));
+  fmt::format_to(out, "stridio report: {}\n", count_text(std::ssize(report.files), "file", "files"));
   if (!report.unreadable.empty())
     fmt::format_to(out, "{} could not be read and {} missing below; the first: {}\n",
                    count_text(std::ssize(report.unreadable), "record", "records"),
@@ -208,9 +195,9 @@ std::string report_table(const Report& report) {
   const auto shown = std::min(report.files.size(), kMostFiles);
   for (std::size_t i = 0; i < shown; ++i) print_file(out, report.files[i]);
   if (shown < report.files.size())
-    fmt::format_to(out, "\n{} with less time: --report FILE lists all\n",
-                   count_text(std::ssize(report.files) - static_cast<std::ptrdiff_t>(shown),
-                              "more file", "more files"));
+    fmt::format_to(
+        out, "\n{} with less time: --report FILE lists all\n",
+        count_text(std::ssize(report.files) - static_cast<std::ptrdiff_t>(shown), "more file", "more files"));
   return text;
 }
 

@@ -46,15 +46,12 @@ int explain_failure(const Error& error) {
 }
 
 // Beside the report's file, which all nodes of a cluster are likelier to see than /tmp.
-Result<TemporaryFolder> folder_for_records(const std::string& report,
-                                           const Environment& environment) {
-  return TemporaryFolder::create(report == "-" ? environment.temporary + "/stridio-report-"
-                                               : report + ".records-");
+Result<TemporaryFolder> folder_for_records(const std::string& report, const Environment& environment) {
+  return TemporaryFolder::create(report == "-" ? environment.temporary + "/stridio-report-" : report + ".records-");
 }
 
 // The user who names the MPI and its library needs no launcher that we know.
-Result<std::optional<Launcher>> find_launcher(const RunOptions& options,
-                                              const std::string& program) {
+Result<std::optional<Launcher>> find_launcher(const RunOptions& options, const std::string& program) {
   auto identified = identify_launcher(program);
   const bool told = options.mpi.mpi && options.mpi.libmpi;
   if (!identified && told) return std::nullopt;
@@ -65,11 +62,9 @@ Result<std::optional<Launcher>> find_launcher(const RunOptions& options,
   return identified;
 }
 
-Status set_rank_variables(const RunOptions& options, const Environment& environment,
-                          Launch& launch) {
+Status set_rank_variables(const RunOptions& options, const Environment& environment, Launch& launch) {
   ASSIGN_OR_RETURN(const auto ours, libstridio_for(launch.host.mpi));
-  ASSIGN_OR_RETURN(const std::string value,
-                   preload_value({ours, launch.host.libmpi}, environment, launch.links));
+  ASSIGN_OR_RETURN(const std::string value, preload_value({ours, launch.host.libmpi}, environment, launch.links));
   launch.ranks.emplace_back("LD_PRELOAD", value);
   if (options.explain) launch.ranks.emplace_back("STRIDIO_EXPLAIN", "1");
   if (options.report.empty()) return {};
@@ -79,8 +74,7 @@ Status set_rank_variables(const RunOptions& options, const Environment& environm
   return {};
 }
 
-Result<Launch> prepare(const RunOptions& options, const Environment& environment,
-                       const std::string& program) {
+Result<Launch> prepare(const RunOptions& options, const Environment& environment, const std::string& program) {
   ASSIGN_OR_RETURN(const auto launcher, find_launcher(options, program));
   const Arguments candidates = launcher ? options.command : Arguments{"", program};
   const auto linked = find_mpi_program(candidates, environment.path);
@@ -120,8 +114,7 @@ int execute(const RunOptions& options, const Launch& launch) {
   if (!launch.records) return *status;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   const RunFacts facts{options.command, family_of(launch.host.mpi).name, *status, elapsed.count()};
-  if (const auto written = write_report(options, launch, facts); !written)
-    say(written.error().text());
+  if (const auto written = write_report(options, launch, facts); !written) say(written.error().text());
   return *status;
 }
 

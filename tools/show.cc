@@ -107,14 +107,10 @@ void print_table(const std::vector<Class>& classes, Offset end, Bytes period) {
 const char* color_of(const Class& each) {
   if (!each.exact) return "#999999";
   switch (each.ranks.size()) {  // Okabe and Ito's palette
-    case 1:
-      return "#56B4E9";
-    case 2:
-      return "#E69F00";
-    case 3:
-      return "#D55E00";
-    default:
-      return "#CC79A7";
+    case 1: return "#56B4E9";
+    case 2: return "#E69F00";
+    case 3: return "#D55E00";
+    default: return "#CC79A7";
   }
 }
 

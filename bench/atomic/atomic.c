@@ -48,8 +48,7 @@ static void write_tile(MPI_File file, const struct tile* tile, const int* values
 }
 
 /* What every other rank has in common with this one is all one rank's. */
-static void verify(MPI_File file, int ranks, const struct tile* tile, int width, int height,
-                   int ghost) {
+static void verify(MPI_File file, int ranks, const struct tile* tile, int width, int height, int ghost) {
   int* values = malloc(sizeof(int) * (size_t)tile->elements);
   MPI_Barrier(MPI_COMM_WORLD);
   check(MPI_File_read_at(file, 0, values, tile->elements, MPI_INT, MPI_STATUS_IGNORE), "reading");
@@ -81,9 +80,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < tile.elements; ++i) values[i] = rank;
   meeting_open();
 
-  check(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL,
-                      &file),
-        argv[1]);
+  check(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), argv[1]);
   check(MPI_File_set_atomicity(file, strcmp(argv[5], "atomic") == 0), "set_atomicity");
   MPI_Type_create_subarray(2, tile.size, tile.count, tile.start, MPI_ORDER_C, MPI_INT, &filetype);
   MPI_Type_commit(&filetype);

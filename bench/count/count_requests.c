@@ -57,8 +57,7 @@ static void count(const void* code, int fd, struct caller more) {
   name_of(code, more.name);
   pthread_mutex_lock(&callers_mutex);
   struct caller* known = callers;
-  while (known < callers + MAX_CALLERS - 1 && known->name[0] && strcmp(known->name, more.name) != 0)
-    ++known;
+  while (known < callers + MAX_CALLERS - 1 && known->name[0] && strcmp(known->name, more.name) != 0) ++known;
   memcpy(known->name, more.name, MAX_NAME);
   known->reads += more.reads;
   known->writes += more.writes;
@@ -68,13 +67,9 @@ static void count(const void* code, int fd, struct caller more) {
   pthread_mutex_unlock(&callers_mutex);
 }
 
-static struct caller one_read(size_t bytes) {
-  return (struct caller){.reads = 1, .bytes_read = (long long)bytes};
-}
+static struct caller one_read(size_t bytes) { return (struct caller){.reads = 1, .bytes_read = (long long)bytes}; }
 
-static struct caller one_write(size_t bytes) {
-  return (struct caller){.writes = 1, .bytes_written = (long long)bytes};
-}
+static struct caller one_write(size_t bytes) { return (struct caller){.writes = 1, .bytes_written = (long long)bytes}; }
 
 static size_t total(const struct iovec* pieces, int parts) {
   size_t bytes = 0;
@@ -84,9 +79,8 @@ static size_t total(const struct iovec* pieces, int parts) {
 
 static void append_line(int report, const struct caller* caller) {
   char line[MAX_NAME + 128];
-  int length =
-      snprintf(line, sizeof line, "%s %lld %lld %lld %lld %lld\n", caller->name, caller->reads,
-               caller->writes, caller->locks, caller->bytes_read, caller->bytes_written);
+  int length = snprintf(line, sizeof line, "%s %lld %lld %lld %lld %lld\n", caller->name, caller->reads, caller->writes,
+                        caller->locks, caller->bytes_read, caller->bytes_written);
   if (write(report, line, length) != length) perror("count_requests");
 }
 
@@ -111,8 +105,7 @@ __attribute__((destructor)) static void write_report(void) {
     return next(__VA_ARGS__);                               \
   }
 
-#define COUNTED_READ(name, parameters, bytes, ...) \
-  COUNTED(ssize_t, name, parameters, fd, one_read(bytes), __VA_ARGS__)
+#define COUNTED_READ(name, parameters, bytes, ...) COUNTED(ssize_t, name, parameters, fd, one_read(bytes), __VA_ARGS__)
 #define COUNTED_WRITE(name, parameters, bytes, ...) \
   COUNTED(ssize_t, name, parameters, fd, one_write(bytes), __VA_ARGS__)
 
@@ -124,34 +117,26 @@ COUNTED_READ(pread64, (int fd, void* data, size_t size, off64_t at), size, fd, d
 COUNTED_READ(readv, (VECTOR), total(pieces, parts), fd, pieces, parts)
 COUNTED_READ(preadv, (VECTOR, off_t at), total(pieces, parts), fd, pieces, parts, at)
 COUNTED_READ(preadv64, (VECTOR, off64_t at), total(pieces, parts), fd, pieces, parts, at)
-COUNTED_READ(preadv2, (VECTOR, off_t at, int flags), total(pieces, parts), fd, pieces, parts, at,
-             flags)
-COUNTED_READ(preadv64v2, (VECTOR, off64_t at, int flags), total(pieces, parts), fd, pieces, parts,
-             at, flags)
+COUNTED_READ(preadv2, (VECTOR, off_t at, int flags), total(pieces, parts), fd, pieces, parts, at, flags)
+COUNTED_READ(preadv64v2, (VECTOR, off64_t at, int flags), total(pieces, parts), fd, pieces, parts, at, flags)
 
 COUNTED_WRITE(write, (int fd, const void* data, size_t size), size, fd, data, size)
 COUNTED_WRITE(pwrite, (int fd, const void* data, size_t size, off_t at), size, fd, data, size, at)
-COUNTED_WRITE(pwrite64, (int fd, const void* data, size_t size, off64_t at), size, fd, data, size,
-              at)
+COUNTED_WRITE(pwrite64, (int fd, const void* data, size_t size, off64_t at), size, fd, data, size, at)
 COUNTED_WRITE(writev, (VECTOR), total(pieces, parts), fd, pieces, parts)
 COUNTED_WRITE(pwritev, (VECTOR, off_t at), total(pieces, parts), fd, pieces, parts, at)
 COUNTED_WRITE(pwritev64, (VECTOR, off64_t at), total(pieces, parts), fd, pieces, parts, at)
-COUNTED_WRITE(pwritev2, (VECTOR, off_t at, int flags), total(pieces, parts), fd, pieces, parts, at,
-              flags)
-COUNTED_WRITE(pwritev64v2, (VECTOR, off64_t at, int flags), total(pieces, parts), fd, pieces, parts,
-              at, flags)
+COUNTED_WRITE(pwritev2, (VECTOR, off_t at, int flags), total(pieces, parts), fd, pieces, parts, at, flags)
+COUNTED_WRITE(pwritev64v2, (VECTOR, off64_t at, int flags), total(pieces, parts), fd, pieces, parts, at, flags)
 
 /* What a fortified build calls instead where the compiler knows the buffer's size. */
 COUNTED_READ(__read_chk, (int fd, void* data, size_t size, size_t room), size, fd, data, size, room)
-COUNTED_READ(__pread_chk, (int fd, void* data, size_t size, off_t at, size_t room), size, fd, data,
-             size, at, room)
-COUNTED_READ(__pread64_chk, (int fd, void* data, size_t size, off64_t at, size_t room), size, fd,
-             data, size, at, room)
+COUNTED_READ(__pread_chk, (int fd, void* data, size_t size, off_t at, size_t room), size, fd, data, size, at, room)
+COUNTED_READ(__pread64_chk, (int fd, void* data, size_t size, off64_t at, size_t room), size, fd, data, size, at, room)
 
 /* The C library serves these on threads of its own. */
-#define COUNTED_AIO(name, control, one)                                                         \
-  COUNTED(int, name, (struct control * request), request->aio_fildes, one(request->aio_nbytes), \
-          request)
+#define COUNTED_AIO(name, control, one) \
+  COUNTED(int, name, (struct control * request), request->aio_fildes, one(request->aio_nbytes), request)
 
 COUNTED_AIO(aio_read, aiocb, one_read)
 COUNTED_AIO(aio_read64, aiocb64, one_read)
@@ -159,23 +144,21 @@ COUNTED_AIO(aio_write, aiocb, one_write)
 COUNTED_AIO(aio_write64, aiocb64, one_write)
 
 static int takes_lock(int command, const void* argument) {
-  const int is_lock = command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
-                      command == F_OFD_SETLKW;
+  const int is_lock = command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK || command == F_OFD_SETLKW;
   return is_lock && ((const struct flock*)argument)->l_type != F_UNLCK;
 }
 
 /* The optional argument is a number or a pointer: on 64-bit Linux both travel as a pointer. */
-#define COUNTED_FCNTL(name)                                                \
-  int name(int fd, int command, ...) {                                     \
-    static int (*_Atomic next)(int, int, ...);                             \
-    if (!next) next = dlsym(RTLD_NEXT, #name);                             \
-    va_list arguments;                                                     \
-    va_start(arguments, command);                                          \
-    void* argument = va_arg(arguments, void*);                             \
-    va_end(arguments);                                                     \
-    if (takes_lock(command, argument))                                     \
-      count(__builtin_return_address(0), fd, (struct caller){.locks = 1}); \
-    return next(fd, command, argument);                                    \
+#define COUNTED_FCNTL(name)                                                                                 \
+  int name(int fd, int command, ...) {                                                                      \
+    static int (*_Atomic next)(int, int, ...);                                                              \
+    if (!next) next = dlsym(RTLD_NEXT, #name);                                                              \
+    va_list arguments;                                                                                      \
+    va_start(arguments, command);                                                                           \
+    void* argument = va_arg(arguments, void*);                                                              \
+    va_end(arguments);                                                                                      \
+    if (takes_lock(command, argument)) count(__builtin_return_address(0), fd, (struct caller){.locks = 1}); \
+    return next(fd, command, argument);                                                                     \
   }
 
 COUNTED_FCNTL(fcntl)
@@ -184,8 +167,7 @@ COUNTED_FCNTL(fcntl64)
 /* By the system call itself: allocators map memory before anything can be looked up. */
 void* mmap(void* place, size_t length, int protection, int flags, int fd, off_t offset) {
   if (fd >= 0 && (flags & MAP_TYPE) != MAP_PRIVATE)
-    count(__builtin_return_address(0), fd,
-          protection & PROT_WRITE ? one_write(length) : one_read(length));
+    count(__builtin_return_address(0), fd, protection & PROT_WRITE ? one_write(length) : one_read(length));
   return (void*)syscall(SYS_mmap, place, length, protection, flags, fd, offset);
 }
 void* mmap64(void*, size_t, int, int, int, off_t) __attribute__((alias("mmap")));

@@ -56,10 +56,12 @@ static void write_view(const char* name, int collective, struct access* accesses
   for (int i = 0; i < share.accesses; ++i) {
     const struct access* access = &accesses[i];
     if (access->sets_view)
-      check(MPI_File_set_view(file, access->displacement, access->etype, access->filetype, "native", MPI_INFO_NULL), name);
+      check(MPI_File_set_view(file, access->displacement, access->etype, access->filetype, "native", MPI_INFO_NULL),
+            name);
     void* from = memory + access->memory;
-    check(collective ? MPI_File_write_at_all(file, access->offset, from, access->count, access->memtype, MPI_STATUS_IGNORE)
-                     : MPI_File_write_at(file, access->offset, from, access->count, access->memtype, MPI_STATUS_IGNORE),
+    check(collective
+              ? MPI_File_write_at_all(file, access->offset, from, access->count, access->memtype, MPI_STATUS_IGNORE)
+              : MPI_File_write_at(file, access->offset, from, access->count, access->memtype, MPI_STATUS_IGNORE),
           name);
   }
   check(MPI_File_sync(file), name);
@@ -135,15 +137,22 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const struct workload* workload = find_workload(argv[2]);
   if (!workload) fail(argv[2], "no such workload");
-  share = (struct share){.workload = workload, .size = workload->size, .extra = workload->extra, .seed = 1, .writing = 1,
-                         .ranks = ranks, .rank = rank};
+  share = (struct share){.workload = workload,
+                         .size = workload->size,
+                         .extra = workload->extra,
+                         .seed = 1,
+                         .writing = 1,
+                         .ranks = ranks,
+                         .rank = rank};
   share_plan(&share);
   bytes = share_bytes(&share);
   MPI_Exscan(&bytes, &before, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   memory = malloc((size_t)(share.memory_bytes > bytes ? share.memory_bytes : bytes));
-  for (int64_t i = 0; i < share.memory_bytes; ++i) memory[i] = (unsigned char)((i * 2654435761u + (unsigned)rank * 97u) >> 8);
+  for (int64_t i = 0; i < share.memory_bytes; ++i)
+    memory[i] = (unsigned char)((i * 2654435761u + (unsigned)rank * 97u) >> 8);
   meeting_open();
-  for (int repetition = -1; repetition < atoi(argv[3]); ++repetition) /* the first file of a process costs more: not counted */
+  for (int repetition = -1; repetition < atoi(argv[3]);
+       ++repetition) /* the first file of a process costs more: not counted */
     for (int i = 4; i < argc; ++i) {
       const int64_t time = measure(argv[i], argv[1]);
       if (rank != 0 || repetition < 0) continue;

@@ -48,9 +48,8 @@ static void compute(int64_t rounds) {
 
 static MPI_Request start_access(const struct run* run) {
   MPI_Request request;
-  check(run->writing
-            ? MPI_File_iwrite_at_all(run->file, 0, run->memory, run->count, MPI_BYTE, &request)
-            : MPI_File_iread_at_all(run->file, 0, run->memory, run->count, MPI_BYTE, &request),
+  check(run->writing ? MPI_File_iwrite_at_all(run->file, 0, run->memory, run->count, MPI_BYTE, &request)
+                     : MPI_File_iread_at_all(run->file, 0, run->memory, run->count, MPI_BYTE, &request),
         "starting the access");
   return request;
 }
@@ -86,16 +85,14 @@ static void calibrate(struct run* run) {
 }
 
 static void fill(const struct run* run) {
-  for (int i = 0; i < run->count; ++i)
-    run->memory[i] = (unsigned char)(run->rank * 31 + i % 251 + i / 4096);
+  for (int i = 0; i < run->count; ++i) run->memory[i] = (unsigned char)(run->rank * 31 + i % 251 + i / 4096);
 }
 
 static void verify(struct run* run) {
   unsigned char* expected = run->memory;
   run->memory = calloc((size_t)run->count, 1);
   MPI_Barrier(MPI_COMM_WORLD); /* all have written */
-  check(MPI_File_read_at_all(run->file, 0, run->memory, run->count, MPI_BYTE, MPI_STATUS_IGNORE),
-        "reading back");
+  check(MPI_File_read_at_all(run->file, 0, run->memory, run->count, MPI_BYTE, MPI_STATUS_IGNORE), "reading back");
   if (memcmp(run->memory, expected, (size_t)run->count) != 0) check(MPI_ERR_IO, "wrong bytes");
   free(expected);
 }
@@ -109,14 +106,11 @@ static void open_file(struct run* run, const char* path, int ranks, int piece, c
     *value++ = '\0';
     MPI_Info_set(info, *hints, value);
   }
-  check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &run->file),
-        path);
+  check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &run->file), path);
   MPI_Type_contiguous(piece, MPI_BYTE, &block);
   MPI_Type_create_resized(block, 0, (MPI_Aint)piece * ranks, &filetype);
   MPI_Type_commit(&filetype);
-  check(MPI_File_set_view(run->file, (MPI_Offset)run->rank * piece, MPI_BYTE, filetype, "native",
-                          info),
-        "the view");
+  check(MPI_File_set_view(run->file, (MPI_Offset)run->rank * piece, MPI_BYTE, filetype, "native", info), "the view");
   MPI_Type_free(&block);
   MPI_Type_free(&filetype);
   MPI_Info_free(&info);
@@ -134,8 +128,7 @@ int main(int argc, char** argv) {
   fill(&run);
   meeting_open();
   open_file(&run, argv[1], ranks, atoi(argv[3]), argv + 6);
-  check(MPI_File_write_at_all(run.file, 0, run.memory, run.count, MPI_BYTE, MPI_STATUS_IGNORE),
-        "writing");
+  check(MPI_File_write_at_all(run.file, 0, run.memory, run.count, MPI_BYTE, MPI_STATUS_IGNORE), "writing");
   run.writing = strcmp(argv[4], "write") == 0;
   calibrate(&run);
   for (int repetition = 0; repetition < atoi(argv[5]); ++repetition) {

@@ -26,7 +26,7 @@ constexpr int kStreams = 4;
 constexpr int kDeepest = 16;        // threads
 constexpr double kWorthIt = 1.5;    // times faster
 constexpr double kFewTries = 5e-4;  // seconds of a request from which on a step is tried once
-constexpr double kRequests = 16;     // small ones in whose time all must be known, on a storage too slow for its budget
+constexpr double kRequests = 16;    // small ones in whose time all must be known, on a storage too slow for its budget
 constexpr double kMostSeconds = 0.25;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -75,7 +75,11 @@ class Calibration {
   Status measure_overlap(StorageCosts& costs, int tries) {
     double extending = 0;
     if (direction_ == Direction::kWrite) {
-      ASSIGN_OR_RETURN(extending, least([&] { return move({{length_ / 2, kSmall}, {length_ / 4 * 3, kSmall}}, 2); }, 1));
+      ASSIGN_OR_RETURN(extending, least(
+                                      [&] {
+                                        return move({{length_ / 2, kSmall}, {length_ / 4 * 3, kSmall}}, 2);
+                                      },
+                                      1));
       RETURN_IF_ERROR(move({{length_ - kSmall, kSmall}}));
     }
     for (int depth = 4; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {

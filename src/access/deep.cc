@@ -85,9 +85,8 @@ Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::sp
     for (std::size_t i; !failed && (i = next++) < parts.list.size();) move(i);
   };
   if (direction == Direction::kWrite && deep.extend_first) {
-    const auto last = std::max_element(parts.list.begin(), parts.list.end(), [](const Part& a, const Part& b) {
-      return a.extent.end() < b.extent.end();
-    });
+    const auto last = std::max_element(parts.list.begin(), parts.list.end(),
+                                       [](const Part& a, const Part& b) { return a.extent.end() < b.extent.end(); });
     std::iter_swap(parts.list.begin(), last);
     move(next++);
   }

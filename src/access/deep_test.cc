@@ -54,7 +54,8 @@ TEST(Deep, MovesWhatOneCallMoves) {
     const int depth = 1 + static_cast<int>(random() % 6);
     const Bytes unit = 1 + static_cast<Bytes>(random() % 150);
     const bool extend_first = random() % 2 == 0;
-    const auto written = transfer_deep(*storage, Direction::kWrite, request.extents, request.memory, {depth, unit, extend_first});
+    const auto written =
+        transfer_deep(*storage, Direction::kWrite, request.extents, request.memory, {depth, unit, extend_first});
     ASSERT_TRUE(written);
     ASSERT_TRUE(other->writev(request.extents, request.memory));
     ASSERT_EQ(*storage->size(), *other->size());
@@ -67,14 +68,15 @@ TEST(Deep, MovesWhatOneCallMoves) {
     ASSERT_TRUE(other->resize(*storage->size()));
     const std::vector<std::byte> before(request.buffer.size(), std::byte{0xEE});
     request.buffer = before;
-    for (std::size_t from = 0; Span& span : request.memory) {
+    for (std::size_t from = 0; Span & span : request.memory) {
       span.data = request.buffer.data() + from;
       from += static_cast<std::size_t>(span.length);
     }
     const auto one = other->readv(request.extents, request.memory);
     const std::vector<std::byte> wanted = request.buffer;
     std::copy(before.begin(), before.end(), request.buffer.begin());
-    const auto deep = transfer_deep(*storage, Direction::kRead, request.extents, request.memory, {depth, unit, extend_first});
+    const auto deep =
+        transfer_deep(*storage, Direction::kRead, request.extents, request.memory, {depth, unit, extend_first});
     ASSERT_TRUE(one && deep);
     EXPECT_EQ(deep->bytes, one->bytes);
     EXPECT_EQ(deep->eof, one->eof);

@@ -222,7 +222,8 @@ Result<Transferred> run_mapped(const AccessPlan& plan, Storage& storage, Directi
     mapping.reset();
     if (!moved && moved.error().code == Code::kUnsupportedOperation) {
       lock.reset();
-      ASSIGN_OR_RETURN(const Transferred rest, run_list(plan, storage, direction, file, memory, times, window.position));
+      ASSIGN_OR_RETURN(const Transferred rest,
+                       run_list(plan, storage, direction, file, memory, times, window.position));
       return Transferred{done.bytes + rest.bytes, rest.eof, done.requests + rest.requests};
     }
     if (!moved) return fail(moved.error());
@@ -316,8 +317,12 @@ class Sieve {
  public:
   Sieve(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file, const Memory& memory,
         Times& times)
-      : plan_(plan), storage_(storage), reads_(direction == Direction::kRead), file_(file),
-        user_{memory.base, Cursor(memory.pattern)}, times_(times),
+      : plan_(plan),
+        storage_(storage),
+        reads_(direction == Direction::kRead),
+        file_(file),
+        user_{memory.base, Cursor(memory.pattern)},
+        times_(times),
         reader_(file, plan.largest_gap, plan.window),
         room_(std::min(plan.window, file.bounds().length)),
         buffer_(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room_))) {}
@@ -486,8 +491,8 @@ class Sieve {
 
 }  // namespace
 
-Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction,
-                            const Pattern& file, const Memory& memory, Times& times) {
+Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
+                            const Memory& memory, Times& times) {
   return guarded([&]() -> Result<Transferred> {
     switch (plan.method) {
       case Method::kNothing: return Transferred{};

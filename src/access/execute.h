@@ -12,8 +12,8 @@ namespace stridio {
 // Moves memory.pattern.size() bytes between `memory` and the bytes `file` of `storage`, position by position.
 // A read ends at the end of the file, at the first data position that lies past it; memory after that is
 // untouched. Thread-safe as the storage is. Memory used: the plan's window and a bounded list of ranges.
-Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction,
-                            const Pattern& file, const Memory& memory, Times& times);
+Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
+                            const Memory& memory, Times& times);
 
 // Writes `extents` (ascending) from `buffer`, whose first byte stands for offset `origin`, as transfer_deep does.
 Status write_from(Storage& storage, std::span<const Extent> extents, std::byte* buffer, Offset origin,

@@ -32,15 +32,14 @@ Code code_of_errno(int sys_errno) {
 }
 
 tl::unexpected<Error> fail_errno(int sys_errno, std::string what, std::string path) {
-  return fail(Error{.code = code_of_errno(sys_errno),
-                    .what = std::move(what),
-                    .sys_errno = sys_errno,
-                    .path = std::move(path)});
+  return fail(Error{
+      .code = code_of_errno(sys_errno), .what = std::move(what), .sys_errno = sys_errno, .path = std::move(path)});
 }
 
 std::string Error::text() const {
   std::string line = what;
-  if (!path.empty()) line += " [file " + shortened(path, 120) + "]";  // MPI's texts are short: the reason is still to come
+  if (!path.empty())
+    line += " [file " + shortened(path, 120) + "]";  // MPI's texts are short: the reason is still to come
   if (sys_errno != 0) line += std::string(": ") + std::strerror(sys_errno);
   if (rank >= 0) line += " (rank " + std::to_string(rank) + ")";
   return line;

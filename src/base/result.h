@@ -68,10 +68,9 @@ const char* name_of(Code code);
 #define STRIDIO_CONCAT_(a, b) a##b
 #define STRIDIO_CONCAT(a, b) STRIDIO_CONCAT_(a, b)
 
-#define RETURN_IF_ERROR(expression)                                               \
-  do {                                                                            \
-    if (auto result_ = (expression); !result_)                                    \
-      return ::stridio::fail(std::move(result_).error());                         \
+#define RETURN_IF_ERROR(expression)                                                                \
+  do {                                                                                             \
+    if (auto result_ = (expression); !result_) return ::stridio::fail(std::move(result_).error()); \
   } while (false)
 
 #define ASSIGN_OR_RETURN(declaration, expression)                                 \

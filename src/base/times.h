@@ -12,9 +12,9 @@ struct Times {
   std::atomic<std::int64_t> exchange{0};  // sending patterns and data to other ranks
   std::atomic<std::int64_t> copy{0};      // between the user's memory and buffers
   std::atomic<std::int64_t> storage{0};
-  std::atomic<std::int64_t> waiting{0};   // for other ranks, in agreements
-  std::atomic<std::int64_t> open{0};      // opening and closing
-  std::atomic<std::int64_t> total{0};     // inside calls
+  std::atomic<std::int64_t> waiting{0};  // for other ranks, in agreements
+  std::atomic<std::int64_t> open{0};     // opening and closing
+  std::atomic<std::int64_t> total{0};    // inside calls
 };
 
 class Stopwatch {

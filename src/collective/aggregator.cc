@@ -73,8 +73,7 @@ Status Aggregator::fetch(std::byte* buffer) {
   spans.reserve(extents.size());
   for (const Extent& extent : extents)
     spans.push_back({buffer + (extent.offset - window_.range.offset), extent.length});
-  ASSIGN_OR_RETURN(const Transferred got,
-                   transfer_deep(storage_, Direction::kRead, extents, spans, plan_.deep));
+  ASSIGN_OR_RETURN(const Transferred got, transfer_deep(storage_, Direction::kRead, extents, spans, plan_.deep));
   requests_ += got.requests;
   Bytes left = got.bytes;
   for (const Extent& extent : extents) {

@@ -21,8 +21,7 @@ Result<Entry> enter(Group& group, const RankShape& shape, const CollectiveReques
 }
 
 // In atomic mode under a lock from the first to the last byte, which is given back before anybody is waited for.
-Result<Transferred> execute_alone(Storage& storage, const CollectiveRequest& request, AccessPlan plan,
-                                  Times& times) {
+Result<Transferred> execute_alone(Storage& storage, const CollectiveRequest& request, AccessPlan plan, Times& times) {
   std::unique_ptr<RangeLock> lock;
   if (request.hold && !request.file.empty()) {
     ASSIGN_OR_RETURN(lock, request.hold());
@@ -64,8 +63,8 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   const RequestShape shape = shape_of(request.direction, request.file, request.memory.pattern);
   const AccessPlan own = plan_access(shape, caps, request.profile, request.access, request.correction);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  const RankShape mine = rank_shape(request.file, request.memory.pattern, own, std::max(1, cores),
-                                    request.correction.of_two_phase());
+  const RankShape mine =
+      rank_shape(request.file, request.memory.pattern, own, std::max(1, cores), request.correction.of_two_phase());
   ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, request, times));
   const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), caps,
                                               request.profile, request.rules, decoded(entry.known.patterns));
@@ -86,8 +85,8 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
     }
     case Strategy::kTwoPhase: {
       const auto start = Clock::now();
-      ASSIGN_OR_RETURN(outcome.moved, two_phase(group, storage, plan, request.direction, request.file,
-                                                request.memory, entry.known, times));
+      ASSIGN_OR_RETURN(outcome.moved, two_phase(group, storage, plan, request.direction, request.file, request.memory,
+                                                entry.known, times));
       outcome.seconds = seconds_since(start);
       break;
     }

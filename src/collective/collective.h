@@ -16,7 +16,7 @@ namespace stridio {
 // What a two-phase access across nodes has told the aggregators, so that one of the same shape need not again. Kept by the
 // file, on every rank; the same calls fill it on all.
 struct PatternCache {
-  Buffer file;      // this rank's request relative to `lower`, encoded; empty: it asked for nothing
+  Buffer file;  // this rank's request relative to `lower`, encoded; empty: it asked for nothing
   Offset lower = 0;
   std::vector<FileDomain> domains;  // empty: nothing is kept
   std::vector<Pattern> patterns;    // on an aggregator: by rank, cut to its domain
@@ -24,27 +24,27 @@ struct PatternCache {
 
 // What the ranks know of each other's file patterns before two-phase begins.
 struct Known {
-  std::vector<Buffer> patterns = {};     // by rank, encoded, where all know all; else empty
-  std::optional<Offset> shift = {};      // all requests are those that filled the cache, moved so far
+  std::vector<Buffer> patterns = {};  // by rank, encoded, where all know all; else empty
+  std::optional<Offset> shift = {};   // all requests are those that filled the cache, moved so far
   PatternCache* cache = nullptr;
 };
 
 struct CollectiveRequest {
   Direction direction = Direction::kRead;
   Pattern file;
-  Memory memory;                       // of the file pattern's size
-  std::optional<Error> invalid = {};   // a rank whose arguments were bad: its file and memory are empty
-  AccessRules access;                  // for the independent strategy
-  CollectiveRules rules;               // the same on all ranks
+  Memory memory;                      // of the file pattern's size
+  std::optional<Error> invalid = {};  // a rank whose arguments were bad: its file and memory are empty
+  AccessRules access;                 // for the independent strategy
+  CollectiveRules rules;              // the same on all ranks
   // Atomic mode: what a rank holds while it carries out its request on its own.
   std::function<Result<std::unique_ptr<RangeLock>>()> hold = {};
   Profile profile;
-  Correction correction = {};          // of the direction, as this rank has learnt it
-  PatternCache* cache = nullptr;       // null: nothing is kept for the next call
+  Correction correction = {};     // of the direction, as this rank has learnt it
+  PatternCache* cache = nullptr;  // null: nothing is kept for the next call
 };
 
 struct CollectiveOutcome {
-  Transferred moved;                     // of this rank
+  Transferred moved;  // of this rank
   Strategy strategy = Strategy::kNothing;
   Method own_method = Method::kNothing;  // of the independent strategy
   double planned_seconds = 0;            // of this rank's access or of the two phases, without correction

@@ -29,8 +29,15 @@ class TwoPhase {
  public:
   TwoPhase(Group& group, SharedMemory slots, Storage& storage, const CollectivePlan& plan, Direction direction,
            const Pattern& file, const Memory& memory, std::span<const Buffer> known, Times& times)
-      : group_(group), slots_(slots), storage_(storage), plan_(plan), direction_(direction), file_(file),
-        user_{memory.base, Cursor(memory.pattern)}, known_(known), times_(times) {}
+      : group_(group),
+        slots_(slots),
+        storage_(storage),
+        plan_(plan),
+        direction_(direction),
+        file_(file),
+        user_{memory.base, Cursor(memory.pattern)},
+        known_(known),
+        times_(times) {}
 
   Result<Transferred> run();
 
@@ -131,8 +138,7 @@ Result<bool> TwoPhase::announce(std::vector<Round>& rounds) {
     const Round& round = all[static_cast<std::size_t>(domain.aggregator)];
     rounds.push_back(round);
     more = more || !round.window.empty();
-    if (reads() && round.valid_end < round.window.end())
-      end_of_file_ = std::min(end_of_file_, round.valid_end);
+    if (reads() && round.valid_end < round.window.end()) end_of_file_ = std::min(end_of_file_, round.valid_end);
   }
   return more;
 }

@@ -20,8 +20,8 @@ bool FileImpl::may_keep() const {
 
 // Whether an independent write is worth it: always if asked for, else where its bytes cost the storage less than a request.
 bool FileImpl::keeps(Bytes bytes) const {
-  return may_keep() && (parts_.hints.cache == Switch::kEnable ||
-                        static_cast<double>(bytes) < parts_.profile.write.request_bytes());
+  return may_keep() &&
+         (parts_.hints.cache == Switch::kEnable || static_cast<double>(bytes) < parts_.profile.write.request_bytes());
 }
 
 Storage& FileImpl::seen_storage() {
@@ -98,8 +98,8 @@ Status FileImpl::hand_on() {
     const AccessPlan plan = plan_access(shape_of(Direction::kWrite, request.file, request.memory.pattern),
                                         parts_.storage->caps(), parts_.profile, request.access, request.correction);
     explain("full cache", plan.explain());
-    RETURN_IF_ERROR(execute(plan, *parts_.storage, Direction::kWrite, request.file, request.memory,
-                            parts_.report->times()));
+    RETURN_IF_ERROR(
+        execute(plan, *parts_.storage, Direction::kWrite, request.file, request.memory, parts_.report->times()));
     cache_->drop();
   }
 }

@@ -182,8 +182,9 @@ TEST_P(CachedLayouts, ThreadsWriteWhileRanksSynchronize) {
   constexpr int kThreads = 3, kPieces = 300;
   constexpr Bytes kPiece = 40;
   run_threads(2, {}, [&](Group& group) {
-    auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), folder.file(), kCreate,
-                           {{"stridio_cache", "enable"}, {"stridio_cache_bytes", "4096"}, {"stridio_layout", GetParam()}});
+    auto file =
+        File::open(std::shared_ptr<Group>(&group, [](Group*) {}), folder.file(), kCreate,
+                   {{"stridio_cache", "enable"}, {"stridio_cache_bytes", "4096"}, {"stridio_layout", GetParam()}});
     ASSERT_TRUE(file) << file.error().text();
     const auto work = [&](int thread) {
       for (int i = 0; i < kPieces; ++i) {
@@ -203,8 +204,7 @@ TEST_P(CachedLayouts, ThreadsWriteWhileRanksSynchronize) {
   });
   const Data content = content_of(folder.file());
   ASSERT_EQ(std::ssize(content), 2 * kThreads * kPieces * kPiece);
-  for (std::size_t at = 0; at < content.size(); ++at)
-    ASSERT_EQ(content[at], static_cast<std::byte>(at / kPiece)) << at;
+  for (std::size_t at = 0; at < content.size(); ++at) ASSERT_EQ(content[at], static_cast<std::byte>(at / kPiece)) << at;
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CachedLayouts, ::testing::Values("flat", "interval"));
@@ -227,9 +227,8 @@ TEST(CachedFile, RandomProgramsMeetTheOracle) {
     program.hints = {{"stridio_cache", kSwitches[draw(random, 0, 3)]},
                      {"stridio_cache_bytes", std::to_string(4096 << draw(random, 0, 6))},
                      {"stridio_layout", draw(random, 0, 1) == 0 ? "flat" : "interval"}};
-    run_threads(ranks, {.ranks_per_node = 0, .shared_memory = draw(random, 0, 1) == 1}, [&](Group& group) {
-      run_rank(std::shared_ptr<Group>(&group, [](Group*) {}), program);
-    });
+    run_threads(ranks, {.ranks_per_node = 0, .shared_memory = draw(random, 0, 1) == 1},
+                [&](Group& group) { run_rank(std::shared_ptr<Group>(&group, [](Group*) {}), program); });
     ASSERT_TRUE(content_of(program.path) == program.synced);
     std::filesystem::remove(program.path);
   }

@@ -65,8 +65,8 @@ Status FileImpl::change_size(Bytes size, Status (Storage::*change)(Bytes), const
   RETURN_IF_ERROR(worst(verdicts));
   for (const Entry& entry : entries)
     if (entry.size != entries.front().size)
-      return fail(Code::kNotSame, fmt::format("{}: the ranks give different sizes, {} and {}", what,
-                                              entries.front().size, entry.size));
+      return fail(Code::kNotSame,
+                  fmt::format("{}: the ranks give different sizes, {} and {}", what, entries.front().size, entry.size));
   RETURN_IF_ERROR(flush_together());
   if (parts_.group->rank() == 0 || parts_.interval) mine = (parts_.storage.get()->*change)(size);
   return agree(*parts_.group, mine);
@@ -112,8 +112,8 @@ Status FileImpl::close() {
     parts_.report->note_profile(describe(parts_.profile));
     parts_.report->note_hints(parts_.hints);
     parts_.report->note_view(view_.displacement, view_.filetype_extent, view_.filetype.encode());
-    const Status written = parts_.report->write(parts_.report_directory, parts_.path,
-                                                parts_.group->rank(), parts_.group->size());
+    const Status written =
+        parts_.report->write(parts_.report_directory, parts_.path, parts_.group->rank(), parts_.group->size());
     if (!written) warn(written.error().text());
   }
   parts_.group.reset();
@@ -229,8 +229,8 @@ Result<Offset> FileImpl::seek_target(Offset offset, Whence whence, Bytes current
   }
   const __int128 target = __int128{base} + offset;
   if (target < 0)
-    return fail(Code::kArgument, fmt::format("seek: {} etypes from {} lies before the start of the view",
-                                             offset, base));
+    return fail(Code::kArgument,
+                fmt::format("seek: {} etypes from {} lies before the start of the view", offset, base));
   const auto most = std::numeric_limits<Offset>::max();
   const Offset etypes = target < most ? static_cast<Offset>(target) : most;
   RETURN_IF_ERROR(check_reach(view_, etypes, 0));
@@ -278,8 +278,7 @@ Result<Offset> FileImpl::position_shared() {
 }
 
 Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
-  if (etype_offset < 0)
-    return fail(Code::kArgument, fmt::format("byte_offset: offset {} is negative", etype_offset));
+  if (etype_offset < 0) return fail(Code::kArgument, fmt::format("byte_offset: offset {} is negative", etype_offset));
   if (view_.filetype.empty()) return view_.displacement;
   RETURN_IF_ERROR(check_reach(view_, etype_offset, 1));
   return view_pattern(view_, etype_offset * view_.etype_size, 1).lower();
@@ -290,12 +289,12 @@ Result<Offset> FileImpl::byte_offset(Offset etype_offset) {
 Status FileImpl::set_atomicity(bool atomic) {
   ASSIGN_OR_RETURN(const std::vector<int> all, allgather(*parts_.group, static_cast<int>(atomic)));
   for (const int each : all)
-    if (each != all.front())
-      return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
+    if (each != all.front()) return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
   if (atomic && parts_.interval)
     return fail(Error{.code = Code::kUnsupportedOperation,
-                      .what = "set_atomicity: interval files have no atomic mode; MPI_File_sync shows each rank what the "
-                              "others wrote",
+                      .what =
+                          "set_atomicity: interval files have no atomic mode; MPI_File_sync shows each rank what the "
+                          "others wrote",
                       .path = parts_.path});
   RETURN_IF_ERROR(flush_together());
   if (atomic && !shared_.atomicity) {
@@ -310,7 +309,8 @@ Status FileImpl::set_atomicity(bool atomic) {
 void FileImpl::cut_view() {
   shared_.atomicity->cut(*parts_.group, view_);
   const auto shared = shared_.atomicity->sets().shared();
-  const auto inexact = std::count_if(shared.begin(), shared.end(), [](const SharedIntervals& each) { return !each.exact; });
+  const auto inexact =
+      std::count_if(shared.begin(), shared.end(), [](const SharedIntervals& each) { return !each.exact; });
   parts_.report->note_intervals(std::ssize(shared), inexact);
   explain("atomic mode", fmt::format("{} of intervals shared with other ranks{}", counted(std::ssize(shared), "set"),
                                      inexact > 0 ? ", some only perhaps: the views are too irregular" : ""));
@@ -334,8 +334,8 @@ Status FileImpl::check(const Access& access) const {
                                              access.offset));
   if (access.pointer == Pointer::kExplicit) RETURN_IF_ERROR(check_reach(view_, access.offset, length));
   if (length % view_.etype_size != 0)
-    return fail(Code::kArgument, fmt::format("{} bytes are no whole number of etypes of {} bytes", length,
-                                             view_.etype_size));
+    return fail(Code::kArgument,
+                fmt::format("{} bytes are no whole number of etypes of {} bytes", length, view_.etype_size));
   if (length > 0 && view_.filetype.empty())
     return fail(Code::kArgument, "the view's file type has no bytes, so nothing can be accessed through it");
   return {};
@@ -406,8 +406,7 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
   return shared_.atomicity->hold(range, mode, whole_range);
 }
 
-Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file,
-                                            const Memory& memory) {
+Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file, const Memory& memory) {
   Storage& storage = direction == Direction::kRead ? seen_storage() : *parts_.storage;
   const AccessPlan plan = plan_access(shape_of(direction, file, memory.pattern), storage.caps(), parts_.profile,
                                       access_rules(direction), correction(direction));
@@ -416,8 +415,7 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
     ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));
   }
   const auto start = Clock::now();
-  ASSIGN_OR_RETURN(const Transferred moved,
-                   execute(plan, storage, direction, file, memory, parts_.report->times()));
+  ASSIGN_OR_RETURN(const Transferred moved, execute(plan, storage, direction, file, memory, parts_.report->times()));
   if (!moved.eof) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     correct(direction, [&](Correction& all) { all.learn(plan.method, plan.uncorrected_seconds, seconds); });
@@ -469,8 +467,10 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   ASSIGN_OR_RETURN(const CollectiveOutcome outcome, move_together(request));
   if (!outcome.moved.eof) {
     correct(access.direction, [&](Correction& all) {
-      if (outcome.strategy == Strategy::kTwoPhase) all.learn_two_phase(outcome.planned_seconds, outcome.seconds);
-      else all.learn(outcome.own_method, outcome.planned_seconds, outcome.seconds);
+      if (outcome.strategy == Strategy::kTwoPhase)
+        all.learn_two_phase(outcome.planned_seconds, outcome.seconds);
+      else
+        all.learn(outcome.own_method, outcome.planned_seconds, outcome.seconds);
     });
   }
   parts_.report->count(access.direction, true, outcome.moved.bytes, outcome.method, outcome.why);
@@ -499,15 +499,17 @@ AccessRules FileImpl::access_rules(Direction direction) const {
   AccessRules rules;
   const bool promised = hints.ds_write == Switch::kEnable && locks;
   rules.lock_writes = promised && !atomic_;
-  rules.may_modify_holes =
-      hints.ds_write != Switch::kDisable && (promised || own_holes_) && parts_.readable;
-  if (!parts_.readable) rules.holes_reason = "the file may not be read";
-  else if (hints.ds_write == Switch::kDisable) rules.holes_reason = "romio_ds_write=disable";
-  else if (hints.ds_write == Switch::kEnable) rules.holes_reason = "the storage has no range locks";
-  else if (parts_.mode.unique_open) rules.holes_reason = "other ranks' views might cover the holes";
+  rules.may_modify_holes = hints.ds_write != Switch::kDisable && (promised || own_holes_) && parts_.readable;
+  if (!parts_.readable)
+    rules.holes_reason = "the file may not be read";
+  else if (hints.ds_write == Switch::kDisable)
+    rules.holes_reason = "romio_ds_write=disable";
+  else if (hints.ds_write == Switch::kEnable)
+    rules.holes_reason = "the storage has no range locks";
+  else if (parts_.mode.unique_open)
+    rules.holes_reason = "other ranks' views might cover the holes";
   rules.sieve_reads = hints.ds_read != Switch::kDisable;
-  rules.prefer_sieve =
-      (direction == Direction::kRead ? hints.ds_read : hints.ds_write) == Switch::kEnable;
+  rules.prefer_sieve = (direction == Direction::kRead ? hints.ds_read : hints.ds_write) == Switch::kEnable;
   rules.read_window = hints.ind_rd_buffer_size;
   rules.write_window = hints.ind_wr_buffer_size;
   rules.force = hints.method;
@@ -539,8 +541,7 @@ Correction FileImpl::correction(Direction direction) {
 }
 
 void FileImpl::explain(const char* call, const std::string& why) const {
-  if (parts_.explain && parts_.group->rank() == 0)
-    inform(fmt::format("{} {}: {}", parts_.path, call, why));
+  if (parts_.explain && parts_.group->rank() == 0) inform(fmt::format("{} {}: {}", parts_.path, call, why));
 }
 
 }  // namespace stridio

@@ -58,7 +58,7 @@ struct Access {
   Memory memory = {};       // its size: a multiple of the etype's (checked here)
   // A rank whose arguments were bad still takes part in a collective call: with its error and an empty request.
   std::optional<Error> invalid = {};
-  bool bound = false;       // by File::bind: its offset is where it goes, whatever the pointers are now
+  bool bound = false;  // by File::bind: its offset is where it goes, whatever the pointers are now
 };
 
 // One thread of a rank at a time for collective members; independent ones may run on several threads at once.

@@ -24,13 +24,13 @@ struct FileParts {
   AccessMode mode;
   Hints hints;
   std::string path;
-  bool checks = false;               // accesses for conflicts
-  bool replaces = false;             // the storage is a new version of the file at `path`,
+  bool checks = false;                                 // accesses for conflicts
+  bool replaces = false;                               // the storage is a new version of the file at `path`,
   std::unique_ptr<Replacement> replacement = nullptr;  // rank 0's
-  std::string report_directory;      // empty: no report
+  std::string report_directory;                        // empty: no report
   bool explain = false;
-  bool readable = true;              // a write-only file may forbid reading
-  Profile profile = {};              // the same on all ranks
+  bool readable = true;  // a write-only file may forbid reading
+  Profile profile = {};  // the same on all ranks
 };
 
 class FileImpl final : public File {
@@ -112,12 +112,12 @@ class FileImpl final : public File {
   bool atomic_ = false;
   std::mutex correction_mutex_;
   std::array<Correction, 2> corrections_;  // by direction
-  PatternCache patterns_;  // of the last collective access across nodes
-  std::unique_ptr<WriteCache> cache_;  // a writer's
+  PatternCache patterns_;                  // of the last collective access across nodes
+  std::unique_ptr<WriteCache> cache_;      // a writer's
   std::unique_ptr<Conflicts> conflicts_;
-  std::mutex draining_;                // who hands on what it keeps
+  std::mutex draining_;  // who hands on what it keeps
   std::mutex pointer_mutex_;
-  Bytes pointer_ = 0;       // in bytes of the view's data
+  Bytes pointer_ = 0;  // in bytes of the view's data
 };
 
 // Collective: the ranks must agree on what hints must agree on; the first rank prints the warnings.

@@ -26,9 +26,8 @@ class FileTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
   std::string path() const { return folder_ + "/data"; }
   void on_ranks(const std::function<void(std::shared_ptr<Group>)>& body) const {
     const auto [ranks, shared] = GetParam();
-    run_threads(ranks, {.ranks_per_node = 0, .shared_memory = shared}, [&](Group& group) {
-      body(std::shared_ptr<Group>(&group, [](Group*) {}));
-    });
+    run_threads(ranks, {.ranks_per_node = 0, .shared_memory = shared},
+                [&](Group& group) { body(std::shared_ptr<Group>(&group, [](Group*) {})); });
   }
   std::string folder_;
 };
@@ -84,7 +83,9 @@ TEST_P(FileTest, EachOpenHasASharedPointerOfItsOwn) {
     auto one = File::open(group, path(), kCreate, {}), other = File::open(group, path(), kCreate, {});
     ASSERT_TRUE(one && other);
     std::byte data[8] = {};
-    const Access access{.direction = Direction::kWrite, .pointer = Pointer::kShared, .collective = true,
+    const Access access{.direction = Direction::kWrite,
+                        .pointer = Pointer::kShared,
+                        .collective = true,
                         .memory = {data, Pattern::run(0, 8)}};
     ASSERT_TRUE((*one)->transfer(access));
     EXPECT_EQ(*(*one)->position_shared(), 8 * group->size());
@@ -113,8 +114,7 @@ TEST_P(FileTest, FailsAlikeOnAllRanks) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Groups, FileTest,
-                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 7), ::testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Groups, FileTest, ::testing::Combine(::testing::Values(1, 2, 3, 4, 7), ::testing::Bool()));
 
 }  // namespace
 }  // namespace stridio

@@ -10,14 +10,12 @@ namespace stridio {
 namespace {
 
 constexpr std::array kTable{
-    HintEntry{"cb_buffer_size", "4194304",
-              "bytes of an aggregator's buffer in a collective call, 4096 or more", true},
+    HintEntry{"cb_buffer_size", "4194304", "bytes of an aggregator's buffer in a collective call, 4096 or more", true},
     HintEntry{"cb_nodes", "0", "aggregators of a collective call; 0: by nodes, cores and bytes", true},
-    HintEntry{"romio_cb_read", "automatic",
-              "two-phase collective reads: enable, disable, automatic (the cheaper way)", true},
+    HintEntry{"romio_cb_read", "automatic", "two-phase collective reads: enable, disable, automatic (the cheaper way)",
+              true},
     HintEntry{"romio_cb_write", "automatic", "two-phase collective writes, likewise", true},
-    HintEntry{"romio_ds_read", "automatic",
-              "data sieving for independent reads: enable, disable, automatic", false},
+    HintEntry{"romio_ds_read", "automatic", "data sieving for independent reads: enable, disable, automatic", false},
     HintEntry{"romio_ds_write", "automatic",
               "data sieving for writes; enable is the user's promise that all writers of the file lock, "
               "automatic never modifies bytes outside the request",
@@ -30,30 +28,33 @@ constexpr std::array kTable{
               "force a method: direct, list, mapped, sieve, independent, two_phase; where it is impossible or "
               "unsafe the planner chooses",
               true},
-    HintEntry{"stridio_layout", "flat",
-              "of a file that is made (or is empty): flat, or interval, which stores each process's intervals together; "
-              "reports what the file is",
-              true},
-    HintEntry{"stridio_cache", "automatic",
-              "keep writes in each rank's memory until MPI_File_sync, close or a full cache, and read one's own from there: "
-              "enable, disable, automatic (short writes to an interval file by a rank alone in its communicator); "
-              "not in atomic mode",
-              true},
-    HintEntry{"stridio_cache_bytes", "67108864", "bytes that a rank keeps in memory at most, 4096 or more; taken at open",
-              false},
-    HintEntry{"stridio_wait_generation", "",
-              "opening an interval file for reading waits until it has a newer generation than this (1 is the empty file), "
-              "also until the file exists; reports the one that was opened, so that the file's own info opens the next",
-              true},
+    HintEntry{
+        "stridio_layout", "flat",
+        "of a file that is made (or is empty): flat, or interval, which stores each process's intervals together; "
+        "reports what the file is",
+        true},
+    HintEntry{
+        "stridio_cache", "automatic",
+        "keep writes in each rank's memory until MPI_File_sync, close or a full cache, and read one's own from there: "
+        "enable, disable, automatic (short writes to an interval file by a rank alone in its communicator); "
+        "not in atomic mode",
+        true},
+    HintEntry{"stridio_cache_bytes", "67108864",
+              "bytes that a rank keeps in memory at most, 4096 or more; taken at open", false},
+    HintEntry{
+        "stridio_wait_generation", "",
+        "opening an interval file for reading waits until it has a newer generation than this (1 is the empty file), "
+        "also until the file exists; reports the one that was opened, so that the file's own info opens the next",
+        true},
     HintEntry{"stridio_wait_seconds", "60", "how long that may take; then the opening fails", true},
-    HintEntry{"stridio_commit", "direct",
-              "atomic: a flat file opened for writing is written beside, as `.NAME.stridio-commit`, and takes its place at "
-              "MPI_File_close, if no write has failed; till then, and if the job dies, the file is as it was. One that "
-              "exists is copied first. Interval files are committed so anyway; taken at open",
-              true},
+    HintEntry{
+        "stridio_commit", "direct",
+        "atomic: a flat file opened for writing is written beside, as `.NAME.stridio-commit`, and takes its place at "
+        "MPI_File_close, if no write has failed; till then, and if the job dies, the file is as it was. One that "
+        "exists is copied first. Interval files are committed so anyway; taken at open",
+        true},
     HintEntry{"stridio_node_ranks", "0",
-              "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)",
-              true},
+              "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)", true},
 };
 
 // What programs and sites give to other MPI-IO: kept and returned, and nothing more.
@@ -61,9 +62,10 @@ struct KeptHint {
   std::string_view names, of, why;
 };
 constexpr std::array kKept{
-    KeptHint{"access_style, cb_block_size, chunked, chunked_item, chunked_size, filename, file_perm, io_node_list, nb_proc, "
-             "num_io_nodes",
-             "MPI-4.1 section 14.2.8", "the pattern of each request says more; files are made with the process's umask"},
+    KeptHint{
+        "access_style, cb_block_size, chunked, chunked_item, chunked_size, filename, file_perm, io_node_list, nb_proc, "
+        "num_io_nodes",
+        "MPI-4.1 section 14.2.8", "the pattern of each request says more; files are made with the process's umask"},
     KeptHint{"striping_factor, striping_unit, start_iodevice", "MPI, ROMIO", "of the file system's own tools"},
     KeptHint{"cb_config_list, romio_cb_alltoall, romio_cb_pfr, romio_cb_fr_types, romio_cb_fr_alignment, "
              "romio_cb_ds_threshold, romio_aggregator_list, romio_no_indep_rw, romio_synchronized_flush, direct_read, "
@@ -85,10 +87,14 @@ bool parse(const std::string& text, Number low, Number high, Number& out) {
 }
 
 bool parse(const std::string& text, Switch& out) {
-  if (text == "enable") out = Switch::kEnable;
-  else if (text == "disable") out = Switch::kDisable;
-  else if (text == "automatic") out = Switch::kAutomatic;
-  else return false;
+  if (text == "enable")
+    out = Switch::kEnable;
+  else if (text == "disable")
+    out = Switch::kDisable;
+  else if (text == "automatic")
+    out = Switch::kAutomatic;
+  else
+    return false;
   return true;
 }
 
@@ -137,10 +143,8 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
   if (name == "romio_ds_read") return parse(value, hints.ds_read);
   if (name == "romio_ds_write") return parse(value, hints.ds_write);
   if (name == "collective_buffering") return assign_collective_buffering(hints, value);
-  if (name == "ind_rd_buffer_size")
-    return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_rd_buffer_size);
-  if (name == "ind_wr_buffer_size")
-    return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_wr_buffer_size);
+  if (name == "ind_rd_buffer_size") return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_rd_buffer_size);
+  if (name == "ind_wr_buffer_size") return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_wr_buffer_size);
   if (name == "stridio_method") return parse_method(value, hints.method);
   if (name == "stridio_layout") return parse_layout(value, hints.interval);
   if (name == "stridio_cache") return parse(value, hints.cache);
@@ -187,12 +191,15 @@ std::string hints_markdown() {
   std::string text =
       "# Hints\n\n"
       "Given as `MPI_Info` to `MPI_File_open`, `MPI_File_set_view` or `MPI_File_set_info`; `MPI_File_get_info` "
-      "returns the values in force.\nOther sources, the strongest first; what the program gives goes before all of them. Each must be "
+      "returns the values in force.\nOther sources, the strongest first; what the program gives goes before all of "
+      "them. Each must be "
       "the same for all ranks.\n\n"
       "- `STRIDIO_HINTS=\"NAME=VALUE;NAME=VALUE\"` in the environment of the ranks\n"
-      "- `MPICH_MPIIO_HINTS=\"PATTERN:NAME=VALUE:NAME=VALUE,PATTERN:...\"`, for files whose name, or its last part, meets the "
+      "- `MPICH_MPIIO_HINTS=\"PATTERN:NAME=VALUE:NAME=VALUE,PATTERN:...\"`, for files whose name, or its last part, "
+      "meets the "
       "pattern (`*.h5`)\n"
-      "- the file that `ROMIO_HINTS` names, else `/etc/romio-hints`: a name and a value a line, `#` starts a comment\n\n"
+      "- the file that `ROMIO_HINTS` names, else `/etc/romio-hints`: a name and a value a line, `#` starts a "
+      "comment\n\n"
       "`ROMIO_PRINT_HINTS=1` prints all values in force at each open; the records of `stridio run --report` name their "
       "sources.\n\n"
       "A value that a hint does not have is ignored with one warning, and so is "
@@ -201,8 +208,8 @@ std::string hints_markdown() {
       "This page is made from the one table in `src/file/hints.cc`.\n\n"
       "| hint | default | | meaning |\n|---|---|---|---|\n";
   for (const HintEntry& entry : kTable)
-    text += fmt::format("| `{}` | {} | {} | {} |\n", entry.name, entry.default_value,
-                        entry.same_on_all ? "same" : "", entry.doc);
+    text += fmt::format("| `{}` | {} | {} | {} |\n", entry.name, entry.default_value, entry.same_on_all ? "same" : "",
+                        entry.doc);
   text +=
       "\n## Names of others\n\n"
       "They are kept, returned by `MPI_File_get_info`, and change nothing:\n\n"
@@ -213,17 +220,18 @@ std::string hints_markdown() {
     text += fmt::format("| `{}` | {} | {} |\n", names, kept.of, kept.why);
   }
   text +=
-      "\nBesides, `MPI_File_get_info` returns `romio_visibility_immediate`: true where others on the node see what is written at "
+      "\nBesides, `MPI_File_get_info` returns `romio_visibility_immediate`: true where others on the node see what is "
+      "written at "
       "once (a flat\nfile without the cache), false where MPI_File_sync shows it.\n";
   return text;
 }
 
-Hints apply_hints(const Hints& base, const HintList& given, const std::string& source, std::vector<std::string>& warnings) {
+Hints apply_hints(const Hints& base, const HintList& given, const std::string& source,
+                  std::vector<std::string>& warnings) {
   Hints hints = base;
   if (hints.entries.empty())
     for (const HintEntry& entry : kTable)
-      if (!entry.default_value.empty())
-        hints.entries[std::string(entry.name)] = entry.default_value;
+      if (!entry.default_value.empty()) hints.entries[std::string(entry.name)] = entry.default_value;
   for (const auto& [name, value] : given) {
     const HintEntry* known = find(name);
     if (!known && name.starts_with("stridio_")) {

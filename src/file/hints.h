@@ -19,22 +19,22 @@ enum class Switch { kDisable, kAutomatic, kEnable };
 
 // The values in force, as the planner sees them.
 struct Hints {
-  Bytes cb_buffer_size = Bytes{4} << 20;      // an aggregator's buffer in a collective call
-  int cb_nodes = 0;                           // aggregators; 0: by nodes and bytes
-  Switch cb_read = Switch::kAutomatic;        // two-phase for collective reads
+  Bytes cb_buffer_size = Bytes{4} << 20;  // an aggregator's buffer in a collective call
+  int cb_nodes = 0;                       // aggregators; 0: by nodes and bytes
+  Switch cb_read = Switch::kAutomatic;    // two-phase for collective reads
   Switch cb_write = Switch::kAutomatic;
   Switch ds_read = Switch::kAutomatic;        // data sieving for independent reads
   Switch ds_write = Switch::kAutomatic;       // enable: all writers of the file lock (rule 1 of the design)
   Bytes ind_rd_buffer_size = Bytes{4} << 20;  // a sieving read's window
   Bytes ind_wr_buffer_size = Bytes{4} << 20;
-  std::string method;                         // stridio_method: force one candidate by its name; empty: planner
-  bool interval = false;                      // stridio_layout: of a file that is made
-  Switch cache = Switch::kAutomatic;          // stridio_cache: writes are kept in memory until sync or close
-  Bytes cache_bytes = Bytes{64} << 20;        // stridio_cache_bytes: of a rank, at most
+  std::string method;                            // stridio_method: force one candidate by its name; empty: planner
+  bool interval = false;                         // stridio_layout: of a file that is made
+  Switch cache = Switch::kAutomatic;             // stridio_cache: writes are kept in memory until sync or close
+  Bytes cache_bytes = Bytes{64} << 20;           // stridio_cache_bytes: of a rank, at most
   std::optional<std::uint64_t> wait_generation;  // stridio_wait_generation: opening for reading wants a newer one
-  int wait_seconds = 60;                      // stridio_wait_seconds
-  bool commit_atomic = false;                 // stridio_commit: a new version takes the file's place at close
-  int node_ranks = 0;                         // stridio_node_ranks: ranks that make a node; 0: as it is
+  int wait_seconds = 60;                         // stridio_wait_seconds
+  bool commit_atomic = false;                    // stridio_commit: a new version takes the file's place at close
+  int node_ranks = 0;                            // stridio_node_ranks: ranks that make a node; 0: as it is
 
   // Everything that the user gave or that is in force, for MPI_File_get_info: name to value.
   std::map<std::string, std::string> entries;
@@ -56,6 +56,7 @@ std::string hints_markdown();
 // `base` with `given` laid over it. A bad value of a known hint is ignored with one warning in `warnings` (MPI-4.1
 // section 14.2.8: an implementation may ignore hints), as is a misspelt `stridio_` name, with the nearest right one named.
 // `source` says who gave them.
-Hints apply_hints(const Hints& base, const HintList& given, const std::string& source, std::vector<std::string>& warnings);
+Hints apply_hints(const Hints& base, const HintList& given, const std::string& source,
+                  std::vector<std::string>& warnings);
 
 }  // namespace stridio

@@ -1,11 +1,11 @@
-#include "file/hint_sources.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+
+#include "file/hint_sources.h"
 
 namespace stridio {
 namespace {

@@ -26,8 +26,7 @@ Status AccessMode::check() const {
                             modes));
   if (read_only && (create || exclusive))
     return fail(Code::kAmode, "MPI_MODE_RDONLY cannot be combined with MPI_MODE_CREATE or MPI_MODE_EXCL");
-  if (read_write && sequential)
-    return fail(Code::kAmode, "MPI_MODE_RDWR cannot be combined with MPI_MODE_SEQUENTIAL");
+  if (read_write && sequential) return fail(Code::kAmode, "MPI_MODE_RDWR cannot be combined with MPI_MODE_SEQUENTIAL");
   return {};
 }
 
@@ -54,8 +53,7 @@ Result<std::string> path_of(const std::string& name) {
                               prefix));
   if (prefix.find('/') == std::string_view::npos && name.compare(colon, 3, "://") == 0)
     return fail(Code::kBadFileName,
-                fmt::format("the prefix {}:// is unknown; plain paths and ufs:, nfs:, lustre: ... work",
-                            prefix));
+                fmt::format("the prefix {}:// is unknown; plain paths and ufs:, nfs:, lustre: ... work", prefix));
   return name;
 }
 
@@ -76,8 +74,7 @@ Status same_mode(Group& group, const AccessMode& mode) {
   ASSIGN_OR_RETURN(const std::vector<AccessMode> modes, allgather(group, mode));
   RETURN_IF_ERROR(agree(group, mode.check()));
   for (const AccessMode& each : modes)
-    if (!(each == modes.front()))
-      return fail(Code::kNotSame, "open: the access mode must be the same on all ranks");
+    if (!(each == modes.front())) return fail(Code::kNotSame, "open: the access mode must be the same on all ranks");
   return {};
 }
 
@@ -107,9 +104,10 @@ Result<Learnt> all_opened(Group& group, const Status& mine, const FileId& id, co
     const FileId& here = entries[static_cast<std::size_t>(rank)].id;
     const FileId& there = entries[static_cast<std::size_t>(first)].id;
     if (here.device == there.device && here.inode != there.inode)
-      return fail(Code::kNotSame, fmt::format("open: the names of ranks {} and {} do not lead to the same file; relative ones "
-                                              "start at each rank's own directory",
-                                              first, rank));
+      return fail(Code::kNotSame,
+                  fmt::format("open: the names of ranks {} and {} do not lead to the same file; relative ones "
+                              "start at each rank's own directory",
+                              first, rank));
   }
   return entries.front().learnt;
 }
@@ -186,11 +184,17 @@ Result<Hints> agree_on_hints(Group& group, Hints hints, const std::vector<std::s
   return hints;
 }
 
-Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std::string& name,
-                                         const AccessMode& mode, const HintList& given) {
+Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std::string& name, const AccessMode& mode,
+                                         const HintList& given) {
   auto report = std::make_unique<Report>();
-  FileParts parts{.group = group, .storage = nullptr, .report = std::move(report), .mode = mode,
-                  .hints = {}, .path = {}, .report_directory = {}, .explain = false};
+  FileParts parts{.group = group,
+                  .storage = nullptr,
+                  .report = std::move(report),
+                  .mode = mode,
+                  .hints = {},
+                  .path = {},
+                  .report_directory = {},
+                  .explain = false};
   {
     const Stopwatch watch(parts.report->times().open), all(parts.report->times().total);
     RETURN_IF_ERROR(same_mode(*group, mode));

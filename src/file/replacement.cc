@@ -28,12 +28,14 @@ Result<bool> exists_for(const std::string& path, const AccessMode& mode) {
   const bool exists = fs::exists(status);
   if (!exists && failed && failed.value() != ENOENT) return fail_errno(failed.value(), "opening", path);
   if (exists && mode.exclusive)
-    return fail(Error{.code = Code::kFileExists, .what = "opening a file that exists, with MPI_MODE_EXCL", .path = path});
+    return fail(
+        Error{.code = Code::kFileExists, .what = "opening a file that exists, with MPI_MODE_EXCL", .path = path});
   if (!exists && !mode.create) return fail_errno(ENOENT, "opening", path);
   if (exists && !fs::is_regular_file(status))
-    return fail(Error{.code = Code::kBadFileName,
-                      .what = "replacing what is no regular file; without the hint stridio_commit=atomic it can be written",
-                      .path = path});
+    return fail(
+        Error{.code = Code::kBadFileName,
+              .what = "replacing what is no regular file; without the hint stridio_commit=atomic it can be written",
+              .path = path});
   if (exists && ::access(path.c_str(), R_OK | W_OK) != 0) return fail_errno(errno, "opening", path);
   return exists;
 }

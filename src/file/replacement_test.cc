@@ -155,7 +155,7 @@ TEST_P(ReplacementTest, AFailedWriteLeavesTheFileAsItWas) {
   struct rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   signal(SIGXFSZ, SIG_IGN);
-  const struct rlimit small{1000, before.rlim_max};
+  const struct rlimit small { 1000, before.rlim_max };
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   on_ranks([&](std::shared_ptr<Group> group) {
     auto file = File::open(group, path(), kCreate, kAtomic);

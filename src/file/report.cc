@@ -62,35 +62,33 @@ Status Report::write(const std::string& directory, const std::string& path, int 
     const auto source = hint_sources_.find(name);
     hints[name] = {{"value", value}, {"source", source == hint_sources_.end() ? kFromDefault : source->second}};
   }
-  const auto seconds = [](const std::atomic<std::int64_t>& ns) {
-    return static_cast<double>(ns.load()) * 1e-9;
-  };
+  const auto seconds = [](const std::atomic<std::int64_t>& ns) { return static_cast<double>(ns.load()) * 1e-9; };
   const StorageCounters& storage = *storage_;
   const auto number = [](const Counter& counter) { return static_cast<std::int64_t>(counter); };
   json all = {{"version", 1},
-                    {"file", path},
-                    {"rank", rank},
-                    {"ranks", ranks},
-                    {"calls", calls},
-                    {"bytes", bytes},
-                    {"methods", methods},
-                    {"profile", profile_},
-                    {"hints", hints},
-                    {"intervals", {{"shared_sets", shared_sets_}, {"inexact", inexact_sets_}}},
-                    {"storage",
-                     {{"read_requests", number(storage.read.requests)},
-                      {"write_requests", number(storage.write.requests)},
-                      {"read_bytes", number(storage.read.bytes)},
-                      {"write_bytes", number(storage.write.bytes)},
-                      {"locks", number(storage.lock.calls)},
-                      {"syncs", number(storage.sync.calls)}}},
-                    {"seconds",
-                     {{"exchange", seconds(times_.exchange)},
-                      {"copy", seconds(times_.copy)},
-                      {"storage", seconds(times_.storage)},
-                      {"waiting", seconds(times_.waiting)},
-                      {"open", seconds(times_.open)},
-                      {"total", seconds(times_.total)}}}};
+              {"file", path},
+              {"rank", rank},
+              {"ranks", ranks},
+              {"calls", calls},
+              {"bytes", bytes},
+              {"methods", methods},
+              {"profile", profile_},
+              {"hints", hints},
+              {"intervals", {{"shared_sets", shared_sets_}, {"inexact", inexact_sets_}}},
+              {"storage",
+               {{"read_requests", number(storage.read.requests)},
+                {"write_requests", number(storage.write.requests)},
+                {"read_bytes", number(storage.read.bytes)},
+                {"write_bytes", number(storage.write.bytes)},
+                {"locks", number(storage.lock.calls)},
+                {"syncs", number(storage.sync.calls)}}},
+              {"seconds",
+               {{"exchange", seconds(times_.exchange)},
+                {"copy", seconds(times_.copy)},
+                {"storage", seconds(times_.storage)},
+                {"waiting", seconds(times_.waiting)},
+                {"open", seconds(times_.open)},
+                {"total", seconds(times_.total)}}}};
   if (!view_.pattern.empty())
     all["view"] = {{"displacement", view_.displacement}, {"extent", view_.extent}, {"pattern", hex_of(view_.pattern)}};
   static std::atomic<int> sequence{0};

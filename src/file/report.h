@@ -20,8 +20,7 @@ class Report {
  public:
   static constexpr std::size_t kLongestView = 64 << 10;
 
-  void count(Direction direction, bool collective, Bytes bytes, const std::string& method,
-             const std::string& why);
+  void count(Direction direction, bool collective, Bytes bytes, const std::string& method, const std::string& why);
   void note_hints(const Hints& hints) {
     hints_ = hints.entries;
     hint_sources_ = hints.sources;

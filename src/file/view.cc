@@ -28,8 +28,7 @@ Bytes reach(const View& view) {
 
 Status check_reach(const View& view, Offset offset, Bytes length) {
   if (__int128{offset} * view.etype_size + length <= reach(view)) return {};
-  return fail(Code::kArgument,
-              fmt::format("offset {} lies beyond the largest that a file can have", offset));
+  return fail(Code::kArgument, fmt::format("offset {} lies beyond the largest that a file can have", offset));
 }
 
 Bytes view_bytes_below(const View& view, Offset offset) {
@@ -44,16 +43,15 @@ Bytes view_bytes_below(const View& view, Offset offset) {
 }
 
 bool holes_belong_to_view(const View& view) {
-  return view.filetype.ascending() &&
-         view.filetype.upper() - view.filetype.lower() <= view.filetype_extent;
+  return view.filetype.ascending() && view.filetype.upper() - view.filetype.lower() <= view.filetype_extent;
 }
 
 Status View::check(const AccessMode& mode) const {
   const auto wrong = [](Code code, std::string what) { return fail(code, std::move(what)); };
   if (displacement < 0)
-    return wrong(Code::kArgument,
-                 fmt::format("view displacement {} is negative; it counts bytes from the start of the file",
-                             displacement));
+    return wrong(
+        Code::kArgument,
+        fmt::format("view displacement {} is negative; it counts bytes from the start of the file", displacement));
   if (etype_size <= 0) return wrong(Code::kDatatype, "the etype has no bytes");
   if (filetype.size() % etype_size != 0)
     return wrong(Code::kDatatype,
@@ -63,8 +61,7 @@ Status View::check(const AccessMode& mode) const {
   if (filetype.empty()) return {};
   if (filetype.lower() < 0)
     return wrong(Code::kDatatype,
-                 fmt::format("the file type starts at {}; its displacements must not be negative",
-                             filetype.lower()));
+                 fmt::format("the file type starts at {}; its displacements must not be negative", filetype.lower()));
   if (!filetype.nondecreasing())
     return wrong(Code::kDatatype,
                  "the file type's displacements are not in ascending order, as MPI requires of file types");
@@ -72,9 +69,9 @@ Status View::check(const AccessMode& mode) const {
     return wrong(Code::kDatatype,
                  "the file type has overlapping regions; a file opened for writing must not have such a view");
   if (filetype_extent <= 0)
-    return wrong(Code::kDatatype,
-                 fmt::format("the file type's extent {} is not positive: its tiles would all fall together",
-                             filetype_extent));
+    return wrong(
+        Code::kDatatype,
+        fmt::format("the file type's extent {} is not positive: its tiles would all fall together", filetype_extent));
   return {};
 }
 

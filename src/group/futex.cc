@@ -18,8 +18,6 @@ Nap futex_sleep(SharedWord& word, std::uint32_t seen, std::chrono::nanoseconds l
   return rc != 0 && errno == ETIMEDOUT ? Nap::kTimedOut : Nap::kChanged;
 }
 
-void futex_wake(SharedWord& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
+void futex_wake(SharedWord& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 }  // namespace stridio

@@ -43,10 +43,8 @@ Result<std::vector<Buffer>> allgather_padded(Group& group, std::span<const std::
 Result<std::vector<Bytes>> lengths_by_matrix(Group& group, const std::vector<Bytes>& to_send) {
   const std::size_t ranks = to_send.size();
   std::vector<Bytes> matrix(ranks * ranks), to_receive;
-  RETURN_IF_ERROR(group.allgather(std::as_bytes(std::span(to_send)),
-                                  std::as_writable_bytes(std::span(matrix))));
-  for (std::size_t r = 0; r < ranks; ++r)
-    to_receive.push_back(matrix[r * ranks + index(group.rank())]);
+  RETURN_IF_ERROR(group.allgather(std::as_bytes(std::span(to_send)), std::as_writable_bytes(std::span(matrix))));
+  for (std::size_t r = 0; r < ranks; ++r) to_receive.push_back(matrix[r * ranks + index(group.rank())]);
   return to_receive;
 }
 
@@ -60,14 +58,12 @@ Result<std::vector<bool>> senders_to(Group& group, const std::vector<Bytes>& to_
   const std::size_t mine = index(group.rank());
   std::vector<bool> sends(ranks);
   for (std::size_t at = 0; at < bits.size(); at += Group::kAgreementBytes) {
-    const auto piece = std::span(bits).subspan(
-        at, std::min<std::size_t>(Group::kAgreementBytes, bits.size() - at));
+    const auto piece = std::span(bits).subspan(at, std::min<std::size_t>(Group::kAgreementBytes, bits.size() - at));
     Buffer all(piece.size() * ranks);
     RETURN_IF_ERROR(group.allgather(piece, all));
     if (mine / 8 < at || mine / 8 >= at + piece.size()) continue;
     for (std::size_t r = 0; r < ranks; ++r)
-      sends[r] =
-          (all[r * piece.size() + mine / 8 - at] >> (mine % 8) & std::byte{1}) != std::byte{0};
+      sends[r] = (all[r * piece.size() + mine / 8 - at] >> (mine % 8) & std::byte{1}) != std::byte{0};
   }
   return sends;
 }
@@ -103,8 +99,7 @@ Result<Levels*> Group::levels(bool share) {
 }
 
 Result<std::vector<Buffer>> allgatherv(Group& group, std::span<const std::byte> mine) {
-  ASSIGN_OR_RETURN(const std::vector<Bytes> lengths,
-                   allgather(group, static_cast<Bytes>(mine.size())));
+  ASSIGN_OR_RETURN(const std::vector<Bytes> lengths, allgather(group, static_cast<Bytes>(mine.size())));
   const Bytes longest = *std::max_element(lengths.begin(), lengths.end());
   if (longest <= Group::kAgreementBytes) return allgather_padded(group, mine, lengths, longest);
   std::vector<Buffer> pieces(lengths.size());
@@ -125,9 +120,9 @@ Result<std::vector<Buffer>> alltoallv(Group& group, std::span<const Buffer> send
   std::vector<Bytes> to_send(sends.size());
   std::transform(sends.begin(), sends.end(), to_send.begin(),
                  [](const Buffer& buffer) { return static_cast<Bytes>(buffer.size()); });
-  ASSIGN_OR_RETURN(const std::vector<Bytes> to_receive,
-                   group.size() <= kMatrixRanks ? lengths_by_matrix(group, to_send)
-                                                : lengths_by_message(group, std::move(to_send)));
+  ASSIGN_OR_RETURN(const std::vector<Bytes> to_receive, group.size() <= kMatrixRanks
+                                                            ? lengths_by_matrix(group, to_send)
+                                                            : lengths_by_message(group, std::move(to_send)));
   std::vector<Buffer> pieces(sends.size());
   std::vector<Message> outgoing, incoming;
   for (int r = 0; r < group.size(); ++r) {

@@ -118,8 +118,7 @@ Result<std::vector<T>> allgather(Group& group, const T& mine) {
   static_assert(std::is_trivially_copyable_v<T>);
   static_assert(sizeof(T) <= Group::kAgreementBytes);
   std::vector<T> all(static_cast<std::size_t>(group.size()));
-  RETURN_IF_ERROR(group.allgather(std::as_bytes(std::span(&mine, 1)),
-                                  std::as_writable_bytes(std::span(all))));
+  RETURN_IF_ERROR(group.allgather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all))));
   return all;
 }
 

@@ -30,10 +30,9 @@ std::uint64_t seed() {
 
 // The byte at `position` of what rank `from` sends to rank `to` in round `round`.
 std::byte content(int from, int to, int round, std::size_t position) {
-  const std::uint64_t mixed =
-      (static_cast<std::uint64_t>(from) * 131 + static_cast<std::uint64_t>(to) * 31 +
-       static_cast<std::uint64_t>(round) * 7 + position) *
-      0x9E3779B97F4A7C15u;
+  const std::uint64_t mixed = (static_cast<std::uint64_t>(from) * 131 + static_cast<std::uint64_t>(to) * 31 +
+                               static_cast<std::uint64_t>(round) * 7 + position) *
+                              0x9E3779B97F4A7C15u;
   return static_cast<std::byte>(mixed >> 56);
 }
 
@@ -45,8 +44,7 @@ Buffer filled(int from, int to, int round, std::size_t length) {
 
 // Lengths of all messages of a round, the same on every rank: mostly nothing or little, sometimes a
 // lot.
-std::vector<std::vector<std::size_t>> random_lengths(int ranks, std::uint64_t round_seed,
-                                                     std::size_t longest) {
+std::vector<std::vector<std::size_t>> random_lengths(int ranks, std::uint64_t round_seed, std::size_t longest) {
   Random random(round_seed);
   std::vector<std::vector<std::size_t>> lengths(static_cast<std::size_t>(ranks));
   for (auto& row : lengths) {
@@ -113,8 +111,7 @@ TEST_P(GroupTest, ManyAgreementsInARow) {
       }
       const auto all = allgather(group, group.rank() * 1000 + round);
       ASSERT_TRUE(all) << all.error().text();
-      for (int r = 0; r < group.size(); ++r)
-        ASSERT_EQ((*all)[static_cast<std::size_t>(r)], r * 1000 + round);
+      for (int r = 0; r < group.size(); ++r) ASSERT_EQ((*all)[static_cast<std::size_t>(r)], r * 1000 + round);
     }
   });
 }
@@ -122,14 +119,13 @@ TEST_P(GroupTest, ManyAgreementsInARow) {
 TEST_P(GroupTest, AlltoallvOfRandomLengths) {
   run([&](Group& group) {
     for (int round = 0; round < 6; ++round) {
-      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round),
-                                          round == 0 ? 300'000 : 30'000);
+      const auto lengths =
+          random_lengths(group.size(), seed() + static_cast<unsigned>(round), round == 0 ? 300'000 : 30'000);
       std::vector<Buffer> sends, expected;
       const auto me = static_cast<std::size_t>(group.rank());
       for (int r = 0; r < group.size(); ++r) {
         sends.push_back(filled(group.rank(), r, round, lengths[me][static_cast<std::size_t>(r)]));
-        expected.push_back(
-            filled(r, group.rank(), round, lengths[static_cast<std::size_t>(r)][me]));
+        expected.push_back(filled(r, group.rank(), round, lengths[static_cast<std::size_t>(r)][me]));
       }
       const auto received = alltoallv(group, sends);
       ASSERT_TRUE(received) << received.error().text();
@@ -142,9 +138,12 @@ TEST_P(GroupTest, ParcelsOfRandomLengths) {
   run([&](Group& group) {
     for (int round = 0; round < 6; ++round) {
       const auto lengths = random_lengths(group.size(), seed() + 100 + static_cast<unsigned>(round), 3000);
-      const auto of = [&](int from, int to) { return lengths[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)]; };
+      const auto of = [&](int from, int to) {
+        return lengths[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+      };
       std::vector<Parcel> sends;
-      for (int to = group.size() - 1; to >= 0; --to) sends.push_back({to, filled(group.rank(), to, round, of(group.rank(), to))});
+      for (int to = group.size() - 1; to >= 0; --to)
+        sends.push_back({to, filled(group.rank(), to, round, of(group.rank(), to))});
       const auto received = exchange_parcels(group, std::move(sends));
       ASSERT_TRUE(received) << received.error().text();
       auto next = received->begin();
@@ -178,8 +177,8 @@ TEST_P(GroupTest, ASegmentIsNewZeroedAndOneForAll) {
 TEST_P(GroupTest, AllgathervOfShortAndLongPieces) {
   run([&](Group& group) {
     for (int round = 0; round < 6; ++round) {
-      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round),
-                                          round % 2 == 0 ? 4096 : 100'000);
+      const auto lengths =
+          random_lengths(group.size(), seed() + static_cast<unsigned>(round), round % 2 == 0 ? 4096 : 100'000);
       std::vector<Buffer> expected;
       for (int r = 0; r < group.size(); ++r)
         expected.push_back(filled(r, 0, round, lengths[static_cast<std::size_t>(r)][0]));
@@ -195,8 +194,7 @@ TEST_P(GroupTest, AllgathervOfShortAndLongPieces) {
 TEST_P(GroupTest, ExchangesBackToBack) {
   run([&](Group& group) {
     for (int round = 0; round < 50; ++round) {
-      const auto lengths =
-          random_lengths(group.size(), seed() + static_cast<unsigned>(round), 20'000);
+      const auto lengths = random_lengths(group.size(), seed() + static_cast<unsigned>(round), 20'000);
       const auto me = static_cast<std::size_t>(group.rank());
       std::vector<Buffer> outgoing(lengths.size()), incoming(lengths.size());
       std::vector<Message> sends, receives;
@@ -283,11 +281,9 @@ TEST_P(GroupTest, SharedMemoryIsOneForAllOrEmptyForAll) {
       if (!one_node) continue;
       ASSERT_GE(shared->length, length);
       const Bytes piece = length / group.size();
-      std::memset(shared->data + piece * group.rank(), 1 + group.rank(),
-                  static_cast<std::size_t>(piece));
+      std::memset(shared->data + piece * group.rank(), 1 + group.rank(), static_cast<std::size_t>(piece));
       ASSERT_TRUE(group.barrier());
-      for (int r = 0; r < group.size(); ++r)
-        ASSERT_EQ(static_cast<int>(shared->data[piece * (r + 1) - 1]), 1 + r);
+      for (int r = 0; r < group.size(); ++r) ASSERT_EQ(static_cast<int>(shared->data[piece * (r + 1) - 1]), 1 + r);
       ASSERT_TRUE(group.barrier());
     }
   });
@@ -332,8 +328,7 @@ TEST_P(GroupTest, ARankThatReturnsInsteadOfExchangingFailsTheOthers) {
     Buffer outgoing(1'000'000), incoming(1'000'000);
     const Message send{0, {outgoing.data(), std::ssize(outgoing)}};
     const Message receive{0, {incoming.data(), std::ssize(incoming)}};
-    const Status status =
-        group.rank() % 2 == 0 ? group.exchange({&send, 1}, {}) : group.exchange({}, {&receive, 1});
+    const Status status = group.rank() % 2 == 0 ? group.exchange({&send, 1}, {}) : group.exchange({}, {&receive, 1});
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().rank, 0) << status.error().text();
   });
@@ -360,8 +355,7 @@ std::vector<Shape> shapes() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GroupTest, ::testing::ValuesIn(shapes()), [](const auto& shape) {
-  return std::to_string(shape.param.ranks) + "ranks" +
-         (shape.param.shared_memory ? "Shared" : "Messages") +
+  return std::to_string(shape.param.ranks) + "ranks" + (shape.param.shared_memory ? "Shared" : "Messages") +
          (shape.param.ranks_per_node > 0 ? std::to_string(shape.param.ranks_per_node) + "aNode" : "");
 });
 
@@ -370,8 +364,7 @@ TEST(GroupScale, SeventyRanksInOneSegment) {
     const std::vector<Buffer> sends(70, filled(group.rank(), 0, 0, 500));
     const auto received = alltoallv(group, sends);
     ASSERT_TRUE(received) << received.error().text();
-    for (int r = 0; r < 70; ++r)
-      ASSERT_EQ((*received)[static_cast<std::size_t>(r)], filled(r, 0, 0, 500));
+    for (int r = 0; r < 70; ++r) ASSERT_EQ((*received)[static_cast<std::size_t>(r)], filled(r, 0, 0, 500));
   });
 }
 

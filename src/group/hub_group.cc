@@ -30,9 +30,7 @@ class HubGroup final : public Group {
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(hub_.mailboxes_.size()); }
-  int node_of(int rank) const override {
-    return hub_.ranks_per_node_ > 0 ? rank / hub_.ranks_per_node_ : 0;
-  }
+  int node_of(int rank) const override { return hub_.ranks_per_node_ > 0 ? rank / hub_.ranks_per_node_ : 0; }
   int node_count() const override { return node_of(size() - 1) + 1; }
 
   Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) override;
@@ -46,8 +44,9 @@ class HubGroup final : public Group {
   Status arrive(std::span<const std::byte> mine);
   Status await_generation(std::uint64_t generation, std::unique_lock<std::mutex>& lock);
   Result<std::unique_ptr<Levels>> make_levels(bool share) override {
-    return Levels::make(*this, share && hub_.shared_memory_ ? std::optional(SharedGroupOptions{.one_address_space = true})
-                                                            : std::nullopt);
+    return Levels::make(*this, share && hub_.shared_memory_
+                                   ? std::optional(SharedGroupOptions{.one_address_space = true})
+                                   : std::nullopt);
   }
 
   using Side = std::optional<Span> Hub::Letter::*;
@@ -113,10 +112,8 @@ Error Hub::fail_naming(int culprit, const std::string& what) {
 }
 
 Status HubGroup::allgather(std::span<const std::byte> mine, std::span<std::byte> all) {
-  if (static_cast<Bytes>(mine.size()) > kAgreementBytes ||
-      all.size() != mine.size() * static_cast<std::size_t>(size()))
-    return fail(Code::kArgument,
-                "an agreement takes at most 4096 bytes a rank, and room for all ranks'");
+  if (static_cast<Bytes>(mine.size()) > kAgreementBytes || all.size() != mine.size() * static_cast<std::size_t>(size()))
+    return fail(Code::kArgument, "an agreement takes at most 4096 bytes a rank, and room for all ranks'");
   std::size_t parity;
   {
     std::lock_guard lock(hub_.agreement_.mutex);
@@ -150,9 +147,8 @@ Status HubGroup::arrive(std::span<const std::byte> mine) {
 
 Status HubGroup::await_generation(std::uint64_t generation, std::unique_lock<std::mutex>& lock) {
   auto& agreement = hub_.agreement_;
-  agreement.completed.wait(lock, [&] {
-    return agreement.generation == generation || agreement.failure || agreement.left;
-  });
+  agreement.completed.wait(lock,
+                           [&] { return agreement.generation == generation || agreement.failure || agreement.left; });
   if (agreement.generation == generation) return {};
   if (agreement.failure) return fail(*agreement.failure);
   const int culprit = *agreement.left;

@@ -27,9 +27,9 @@ bool parse(const char* line, ProcessStat& stat) {
   const char* at = std::strrchr(line, ')');
   if (at == nullptr) return false;
   unsigned long long threads = 0, start = 0;
-  const int fields = std::sscanf(
-      at + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu",
-      &stat.state, &threads, &start);
+  const int fields =
+      std::sscanf(at + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu",
+                  &stat.state, &threads, &start);
   stat.threads = threads;
   stat.start_time = start;
   return fields == 3;
@@ -53,15 +53,13 @@ Found read_stat(std::int64_t pid, ProcessStat& stat) {
 ProcessId this_process() {
   ProcessId self{.pid = getpid()};
   if (ProcessStat stat; read_stat(self.pid, stat) == Found::kYes) self.start_time = stat.start_time;
-  if (struct stat space; ::stat("/proc/self/ns/pid", &space) == 0)
-    self.pid_namespace = space.st_ino;
+  if (struct stat space; ::stat("/proc/self/ns/pid", &space) == 0) self.pid_namespace = space.st_ino;
   return self;
 }
 
 bool can_watch(const ProcessId& process) {
   struct stat space;
-  if (::stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != process.pid_namespace)
-    return false;
+  if (::stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != process.pid_namespace) return false;
   ProcessStat stat;
   return process.start_time != 0 && read_stat(process.pid, stat) == Found::kYes &&
          stat.start_time == process.start_time;
@@ -70,12 +68,9 @@ bool can_watch(const ProcessId& process) {
 bool has_died(const ProcessId& process) {
   ProcessStat stat;
   switch (read_stat(process.pid, stat)) {
-    case Found::kNoSuchProcess:
-      return true;
-    case Found::kUnknown:
-      return false;
-    case Found::kYes:
-      break;
+    case Found::kNoSuchProcess: return true;
+    case Found::kUnknown: return false;
+    case Found::kYes: break;
   }
   if (stat.start_time != process.start_time) return true;
   // A main thread that has ended leaves a zombie too, with other threads alive behind it.

@@ -61,8 +61,7 @@ class ShmName {
 // Maps `fd` (-1: anonymous memory) and closes it; null with `error` set where that fails.
 std::shared_ptr<Segment> map(int fd, Bytes length, int& error) {
   const int flags = MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS | MAP_NORESERVE : 0);
-  void* data =
-      mmap(nullptr, static_cast<std::size_t>(length), PROT_READ | PROT_WRITE, flags, fd, 0);
+  void* data = mmap(nullptr, static_cast<std::size_t>(length), PROT_READ | PROT_WRITE, flags, fd, 0);
   error = data == MAP_FAILED ? errno : 0;
   if (fd >= 0) close(fd);
   if (error != 0) return nullptr;
@@ -96,16 +95,13 @@ std::shared_ptr<Segment> attach_named(const char* name, Bytes length, int& error
 template <typename T>
 Result<std::vector<T>> allgather(const Bootstrap& bootstrap, const T& mine) {
   std::vector<T> all(static_cast<std::size_t>(bootstrap.size));
-  RETURN_IF_ERROR(bootstrap.allgather(std::as_bytes(std::span(&mine, 1)),
-                                      std::as_writable_bytes(std::span(all))));
+  RETURN_IF_ERROR(bootstrap.allgather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all))));
   return all;
 }
 
 tl::unexpected<Error> refused(int rank, int error) {
-  return fail(Error{.code = Code::kNoMemory,
-                    .what = "cannot have a shared memory segment",
-                    .sys_errno = error,
-                    .rank = rank});
+  return fail(
+      Error{.code = Code::kNoMemory, .what = "cannot have a shared memory segment", .sys_errno = error, .rank = rank});
 }
 
 }  // namespace
@@ -114,13 +110,10 @@ Segment::~Segment() { munmap(data_, static_cast<std::size_t>(length_)); }
 
 Bootstrap bootstrap_over(Group& group) {
   return {group.rank(), group.size(),
-          [&group](std::span<const std::byte> mine, std::span<std::byte> all) {
-            return group.allgather(mine, all);
-          }};
+          [&group](std::span<const std::byte> mine, std::span<std::byte> all) { return group.allgather(mine, all); }};
 }
 
-Result<std::shared_ptr<Segment>> agree_on_segment(const Bootstrap& bootstrap, Bytes length,
-                                                  bool one_address_space,
+Result<std::shared_ptr<Segment>> agree_on_segment(const Bootstrap& bootstrap, Bytes length, bool one_address_space,
                                                   const std::function<void(Segment&)>& attached) {
   const Bytes page = sysconf(_SC_PAGESIZE);
   length = (std::max<Bytes>(length, 1) + page - 1) / page * page;
@@ -128,8 +121,7 @@ Result<std::shared_ptr<Segment>> agree_on_segment(const Bootstrap& bootstrap, By
   ShmName name;
   std::shared_ptr<Segment> segment;
   if (bootstrap.rank == 0) {
-    segment =
-        one_address_space ? map(-1, length, offer.error) : create_named(name, length, offer.error);
+    segment = one_address_space ? map(-1, length, offer.error) : create_named(name, length, offer.error);
     name.name().copy(offer.name.data(), offer.name.size() - 1);
     offer.owner = reinterpret_cast<std::uintptr_t>(&segment);
   }

@@ -47,8 +47,7 @@ class Segment {
 // kNoMemory, on every rank, where any rank cannot have it; with another code where the bootstrap
 // does. No name of it remains afterwards, whatever happens, unless rank 0 is killed during the
 // call.
-Result<std::shared_ptr<Segment>> agree_on_segment(
-    const Bootstrap& bootstrap, Bytes length, bool one_address_space,
-    const std::function<void(Segment&)>& attached = {});
+Result<std::shared_ptr<Segment>> agree_on_segment(const Bootstrap& bootstrap, Bytes length, bool one_address_space,
+                                                  const std::function<void(Segment&)>& attached = {});
 
 }  // namespace stridio

@@ -66,16 +66,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kNap{1};       // where there is progress to drive
+constexpr std::chrono::milliseconds kNap{1};        // where there is progress to drive
 constexpr std::chrono::milliseconds kLongNap{100};  // else: every change comes with a wake
 constexpr auto kSpin = std::chrono::microseconds(20);
-constexpr std::size_t kLine =
-    64;  // of the cache: what different ranks write stays on different lines
+constexpr std::size_t kLine = 64;  // of the cache: what different ranks write stays on different lines
 constexpr std::uint32_t kSlots = 4;
 constexpr Bytes kAllSlotsBytes = 1 << 20;  // of the group together, within these bounds of a chunk
 constexpr Bytes kLeastChunk = 4 << 10, kMostChunk = 64 << 10;
-constexpr Bytes kSpaciousRanks =
-    64;  // to so many, every channel has a line of the cache for itself
+constexpr Bytes kSpaciousRanks = 64;  // to so many, every channel has a line of the cache for itself
 
 constexpr std::uint32_t kFailed = 1;  // bit of Header::state
 
@@ -97,7 +95,7 @@ struct alignas(kLine) Card {
   SharedWord sleepers;  // on `bell`
   SharedWord left;
   SharedWord entered;  // the last agreement
-  ProcessId process;  // this and the next are constant once the segment is agreed upon
+  ProcessId process;   // this and the next are constant once the segment is agreed upon
   cpu_set_t cores;
 };
 
@@ -305,8 +303,7 @@ class SharedGroup final : public Group {
   std::optional<Bytes> refused_;  // the least length that could not be had
 };
 
-SharedGroup::SharedGroup(int rank, int size, SharedGroupOptions options,
-                         std::shared_ptr<Segment> segment)
+SharedGroup::SharedGroup(int rank, int size, SharedGroupOptions options, std::shared_ptr<Segment> segment)
     : rank_(rank),
       size_(size),
       options_(std::move(options)),
@@ -338,18 +335,12 @@ Error SharedGroup::failure() const {
   const int culprit = static_cast<int>(why & 0xFFFFFFFF);
   Error error{.code = Code::kOther, .what = "", .rank = culprit};
   switch (static_cast<Cause>(why >> 32)) {
-    case Cause::kNone:
-      break;
+    case Cause::kNone: break;
     case Cause::kDied:
-      error.what = "a process of the group has died: pid " +
-                   std::to_string(board_.card(culprit).process.pid);
+      error.what = "a process of the group has died: pid " + std::to_string(board_.card(culprit).process.pid);
       break;
-    case Cause::kLeft:
-      error.what = "a rank left the group while others wait for it";
-      break;
-    case Cause::kLengths:
-      error.what = "a message is not as long as its receiver expects";
-      break;
+    case Cause::kLeft: error.what = "a rank left the group while others wait for it"; break;
+    case Cause::kLengths: error.what = "a message is not as long as its receiver expects"; break;
   }
   return error;
 }
@@ -358,7 +349,9 @@ Error SharedGroup::failure() const {
 void SharedGroup::complain(const Patience& patience, std::vector<int> missing) const {
   std::erase_if(missing, [&](int r) { return board_.card(r).entered.load(std::memory_order_acquire) == agreements_; });
   if (missing.empty() || header().reported.exchange(agreements_) == agreements_) return;
-  const auto known_as = [&](int r) { return options_.known_as.empty() ? r : options_.known_as[static_cast<std::size_t>(r)]; };
+  const auto known_as = [&](int r) {
+    return options_.known_as.empty() ? r : options_.known_as[static_cast<std::size_t>(r)];
+  };
   for (int& each : missing) each = known_as(each);
   warn(fmt::format("rank {} of {} {}: {} {} missing: not in the call yet, or held up by their storage", known_as(rank_),
                    options_.known_as.empty() ? size_ : options_.known_size, patience.text(), list_of(missing),
@@ -368,8 +361,8 @@ void SharedGroup::complain(const Patience& patience, std::vector<int> missing) c
 // Fails the group, unless it has failed before; its first failure.
 Error SharedGroup::fail_for(Doubt doubt) {
   std::uint64_t none = 0;
-  header().why.compare_exchange_strong(none, static_cast<std::uint64_t>(doubt.cause) << 32 |
-                                                 static_cast<std::uint32_t>(doubt.culprit));
+  header().why.compare_exchange_strong(
+      none, static_cast<std::uint64_t>(doubt.cause) << 32 | static_cast<std::uint32_t>(doubt.culprit));
   header().state.fetch_or(kFailed);
   futex_wake(header().state);
   for (int r : others_) ring(r);
@@ -385,18 +378,15 @@ std::optional<SharedGroup::Doubt> SharedGroup::find_left(const std::vector<int>&
 
 std::optional<SharedGroup::Doubt> SharedGroup::find_dead(const std::vector<int>& ranks) const {
   for (int r : ranks)
-    if (watched_[static_cast<std::size_t>(r)] && has_died(board_.card(r).process))
-      return Doubt{Cause::kDied, r};
+    if (watched_[static_cast<std::size_t>(r)] && has_died(board_.card(r).process)) return Doubt{Cause::kDied, r};
   return {};
 }
 
 // --- Agreements ---
 
 Status SharedGroup::allgather(std::span<const std::byte> mine, std::span<std::byte> all) {
-  if (std::ssize(mine) > kAgreementBytes ||
-      all.size() != mine.size() * others_.size() + mine.size())
-    return fail(Code::kArgument,
-                "an agreement takes at most 4096 bytes a rank, and room for all ranks'");
+  if (std::ssize(mine) > kAgreementBytes || all.size() != mine.size() * others_.size() + mine.size())
+    return fail(Code::kArgument, "an agreement takes at most 4096 bytes a rank, and room for all ranks'");
   ASSIGN_OR_RETURN(const std::byte* row, agree(mine));
   for (std::size_t r = 0; r <= others_.size() && !mine.empty(); ++r)
     std::memcpy(all.data() + r * mine.size(), row + r * kAgreementBytes, mine.size());
@@ -490,7 +480,8 @@ Status SharedGroup::finish(Ticket ticket) {
     const std::uint32_t bell = card.bell.load(std::memory_order_acquire);
     const auto moved = move();
     if (!moved) return give_up(moved.error());
-    if (std::none_of(sends_.begin(), sends_.end(), of_this) && std::none_of(receives_.begin(), receives_.end(), of_this))
+    if (std::none_of(sends_.begin(), sends_.end(), of_this) &&
+        std::none_of(receives_.begin(), receives_.end(), of_this))
       return {};
     if (*moved) continue;
     if (has_failed()) return give_up(failure());
@@ -560,9 +551,8 @@ std::optional<std::uint32_t> SharedGroup::free_slot(int peer, std::size_t allowe
   for (std::uint32_t i = 0; i < kSlots; ++i) {
     const SlotUse& use = slots_[i];
     const bool emptied =
-        use.peer < 0 ||
-        static_cast<std::int32_t>(
-            board_.channel(rank_, use.peer).taken.load(std::memory_order_acquire) - use.sent) >= 0;
+        use.peer < 0 || static_cast<std::int32_t>(
+                            board_.channel(rank_, use.peer).taken.load(std::memory_order_acquire) - use.sent) >= 0;
     if (emptied)
       free = i;
     else if (use.peer == peer)
@@ -595,17 +585,15 @@ Result<std::shared_ptr<Segment>> SharedGroup::segment(Bytes length) {
 
 }  // namespace
 
-Result<std::unique_ptr<Group>> make_shared_group(const Bootstrap& bootstrap,
-                                                 SharedGroupOptions options) {
+Result<std::unique_ptr<Group>> make_shared_group(const Bootstrap& bootstrap, SharedGroupOptions options) {
   const auto write_card = [&](Segment& segment) {
     Card& card = Board(segment.data(), bootstrap.size).card(bootstrap.rank);
     card.process = this_process();
     if (sched_getaffinity(0, sizeof card.cores, &card.cores) != 0) CPU_ZERO(&card.cores);
   };
-  ASSIGN_OR_RETURN(auto segment, agree_on_segment(bootstrap, Layout(bootstrap.size).length,
-                                                  options.one_address_space, write_card));
-  return std::make_unique<SharedGroup>(bootstrap.rank, bootstrap.size, std::move(options),
-                                       std::move(segment));
+  ASSIGN_OR_RETURN(auto segment,
+                   agree_on_segment(bootstrap, Layout(bootstrap.size).length, options.one_address_space, write_card));
+  return std::make_unique<SharedGroup>(bootstrap.rank, bootstrap.size, std::move(options), std::move(segment));
 }
 
 }  // namespace stridio

@@ -33,7 +33,6 @@ struct SharedGroupOptions {
 // is noticed by whoever waits for it within the watch period, where pid namespaces allow. A failure
 // in an agreement fails it on all ranks; one in an exchange fails the ranks that still wait in it,
 // and every later call on all ranks.
-Result<std::unique_ptr<Group>> make_shared_group(const Bootstrap& bootstrap,
-                                                 SharedGroupOptions options);
+Result<std::unique_ptr<Group>> make_shared_group(const Bootstrap& bootstrap, SharedGroupOptions options);
 
 }  // namespace stridio

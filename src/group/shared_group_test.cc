@@ -69,8 +69,7 @@ TEST_F(SharedGroupProcesses, AgreeExchangeAndShareMemory) {
     }
     std::vector<Buffer> sends(4);
     for (int r = 0; r < 4; ++r)
-      sends[static_cast<std::size_t>(r)].assign(1'000'000,
-                                                static_cast<std::byte>(10 * bootstrap.rank + r));
+      sends[static_cast<std::size_t>(r)].assign(1'000'000, static_cast<std::byte>(10 * bootstrap.rank + r));
     const auto received = alltoallv(**group, sends);
     ASSERT_TRUE(received) << received.error().text();
     for (int r = 0; r < 4; ++r)

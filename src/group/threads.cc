@@ -78,8 +78,7 @@ void Run::start_and_join() {
       threads.push_back(thread);
     } else {
       hub_.leave(start.rank);
-      keep(std::make_exception_ptr(
-          std::system_error(error, std::generic_category(), "cannot start a rank's thread")));
+      keep(std::make_exception_ptr(std::system_error(error, std::generic_category(), "cannot start a rank's thread")));
     }
   }
   pthread_attr_destroy(&attributes);
@@ -89,8 +88,7 @@ void Run::start_and_join() {
 
 }  // namespace
 
-void run_threads(int ranks, const ThreadGroupOptions& options,
-                 const std::function<void(Group&)>& body) {
+void run_threads(int ranks, const ThreadGroupOptions& options, const std::function<void(Group&)>& body) {
   Run(ranks, options, body).start_and_join();
 }
 

@@ -104,7 +104,8 @@ Result<std::byte*> WriteCache::make_room(Bytes bytes) {
   if (sealed_ || kept_.empty() || kept_.back().capacity - kept_.back().used < bytes) {
     const Bytes capacity = std::max(bytes, budget_);
     std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[static_cast<std::size_t>(capacity)]);
-    if (!memory) return fail(Code::kNoMemory, "out of memory for what is written and kept until MPI_File_sync or close");
+    if (!memory)
+      return fail(Code::kNoMemory, "out of memory for what is written and kept until MPI_File_sync or close");
     if (!sealed_ && !kept_.empty() && kept_.back().used == 0) kept_.pop_back();
     kept_.push_back({.log = {}, .bytes = std::move(memory), .capacity = capacity});
     sealed_ = false;

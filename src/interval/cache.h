@@ -67,7 +67,8 @@ class WriteCache final : public Storage {
   Result<Sizes> sizes() const;
   // The first `bytes` bytes behind those that are taken of the newest.
   Result<std::byte*> make_room(Bytes bytes);
-  Result<Transferred> read_missing(Bytes stored, std::vector<Extent> missing, std::vector<Span> into, Transferred moved);
+  Result<Transferred> read_missing(Bytes stored, std::vector<Extent> missing, std::vector<Span> into,
+                                   Transferred moved);
 
   Storage& storage_;
   const Bytes budget_;

@@ -18,7 +18,7 @@ Function* host(const char* name) {
 
 #define HOST(name) static auto* const theirs = host<decltype(PMPI_##name)>("PMPI_" #name)
 // Of MPI-4.1, which the headers do not all declare and the libraries do not all have.
-#define HOST_4_1(name, ...)                                              \
+#define HOST_4_1(name, ...)                                          \
   static auto* const theirs = host<int(__VA_ARGS__)>("PMPI_" #name); \
   if (theirs == nullptr) return MPI_ERR_UNSUPPORTED_OPERATION
 
@@ -94,8 +94,7 @@ STRIDIO_API(int, Testall, (int count, MPI_Request requests[], int* flag, MPI_Sta
   return *flag ? outcomes(operations, statuses, code) : code;
 }
 
-STRIDIO_API(int, Testany,
-            (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status)) {
+STRIDIO_API(int, Testany, (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status)) {
   HOST(Testany);
   const Operations operations = any_pending() ? pending(requests, count) : Operations();
   complete_done(operations);
@@ -115,8 +114,7 @@ STRIDIO_API(int, Waitany, (int count, MPI_Request requests[], int* index, MPI_St
   }
 }
 
-STRIDIO_API(int, Testsome, (int incount, MPI_Request requests[], int* outcount, int indices[],
-                            MPI_Status statuses[])) {
+STRIDIO_API(int, Testsome, (int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[])) {
   HOST(Testsome);
   const Operations operations = any_pending() ? pending(requests, incount) : Operations();
   complete_done(operations);
@@ -125,8 +123,7 @@ STRIDIO_API(int, Testsome, (int incount, MPI_Request requests[], int* outcount, 
   return outcomes(at(operations, indices, *outcount), statuses, code);
 }
 
-STRIDIO_API(int, Waitsome, (int incount, MPI_Request requests[], int* outcount, int indices[],
-                            MPI_Status statuses[])) {
+STRIDIO_API(int, Waitsome, (int incount, MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[])) {
   HOST(Waitsome);
   if (!any_pending() || pending(requests, incount).empty())
     return theirs(incount, requests, outcount, indices, statuses);
@@ -142,8 +139,7 @@ STRIDIO_API(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status
   return theirs(request, flag, status);
 }
 
-STRIDIO_API(int, Request_get_status_all,
-            (int count, const MPI_Request requests[], int* flag, MPI_Status statuses[])) {
+STRIDIO_API(int, Request_get_status_all, (int count, const MPI_Request requests[], int* flag, MPI_Status statuses[])) {
   HOST_4_1(Request_get_status_all, int, const MPI_Request*, int*, MPI_Status*);
   if (any_pending()) complete_done(pending(requests, count));
   return theirs(count, requests, flag, statuses);
@@ -156,8 +152,8 @@ STRIDIO_API(int, Request_get_status_any,
   return theirs(count, requests, index, flag, status);
 }
 
-STRIDIO_API(int, Request_get_status_some, (int incount, const MPI_Request requests[], int* outcount,
-                                           int indices[], MPI_Status statuses[])) {
+STRIDIO_API(int, Request_get_status_some,
+            (int incount, const MPI_Request requests[], int* outcount, int indices[], MPI_Status statuses[])) {
   HOST_4_1(Request_get_status_some, int, const MPI_Request*, int*, int*, MPI_Status*);
   if (any_pending()) complete_done(pending(requests, incount));
   return theirs(incount, requests, outcount, indices, statuses);

@@ -31,43 +31,26 @@ constexpr int kValueIndex = MPI_COMBINER_HINDEXED_BLOCK + 1;
 
 Result<Combiner> meaning_of(int combiner) {
   switch (combiner) {
-    case MPI_COMBINER_NAMED:
-      return Combiner::kNamed;
-    case MPI_COMBINER_F90_REAL:
-      return Combiner::kF90Real;
-    case MPI_COMBINER_F90_COMPLEX:
-      return Combiner::kF90Complex;
-    case MPI_COMBINER_F90_INTEGER:
-      return Combiner::kF90Integer;
-    case MPI_COMBINER_DUP:
-      return Combiner::kDup;
-    case MPI_COMBINER_CONTIGUOUS:
-      return Combiner::kContiguous;
-    case MPI_COMBINER_VECTOR:
-      return Combiner::kVector;
+    case MPI_COMBINER_NAMED: return Combiner::kNamed;
+    case MPI_COMBINER_F90_REAL: return Combiner::kF90Real;
+    case MPI_COMBINER_F90_COMPLEX: return Combiner::kF90Complex;
+    case MPI_COMBINER_F90_INTEGER: return Combiner::kF90Integer;
+    case MPI_COMBINER_DUP: return Combiner::kDup;
+    case MPI_COMBINER_CONTIGUOUS: return Combiner::kContiguous;
+    case MPI_COMBINER_VECTOR: return Combiner::kVector;
     case kHvectorInteger:
-    case MPI_COMBINER_HVECTOR:
-      return Combiner::kHvector;
-    case MPI_COMBINER_INDEXED:
-      return Combiner::kIndexed;
+    case MPI_COMBINER_HVECTOR: return Combiner::kHvector;
+    case MPI_COMBINER_INDEXED: return Combiner::kIndexed;
     case kHindexedInteger:
-    case MPI_COMBINER_HINDEXED:
-      return Combiner::kHindexed;
-    case MPI_COMBINER_INDEXED_BLOCK:
-      return Combiner::kIndexedBlock;
-    case MPI_COMBINER_HINDEXED_BLOCK:
-      return Combiner::kHindexedBlock;
+    case MPI_COMBINER_HINDEXED: return Combiner::kHindexed;
+    case MPI_COMBINER_INDEXED_BLOCK: return Combiner::kIndexedBlock;
+    case MPI_COMBINER_HINDEXED_BLOCK: return Combiner::kHindexedBlock;
     case kStructInteger:
-    case MPI_COMBINER_STRUCT:
-      return Combiner::kStruct;
-    case MPI_COMBINER_SUBARRAY:
-      return Combiner::kSubarray;
-    case MPI_COMBINER_DARRAY:
-      return Combiner::kDarray;
-    case MPI_COMBINER_RESIZED:
-      return Combiner::kResized;
-    case kValueIndex:
-      return Combiner::kValueIndex;
+    case MPI_COMBINER_STRUCT: return Combiner::kStruct;
+    case MPI_COMBINER_SUBARRAY: return Combiner::kSubarray;
+    case MPI_COMBINER_DARRAY: return Combiner::kDarray;
+    case MPI_COMBINER_RESIZED: return Combiner::kResized;
+    case kValueIndex: return Combiner::kValueIndex;
     default:
       return fail(Code::kDatatype, "the datatype's combiner " + std::to_string(combiner) + " is not known to Stridio");
   }

@@ -32,8 +32,7 @@ int copy_nothing(MPI_Datatype, int, void*, void*, void*, int* flag) {
 int type_keyval = MPI_KEYVAL_INVALID;
 
 int keyval() {
-  if (type_keyval == MPI_KEYVAL_INVALID)
-    PMPI_Type_create_keyval(copy_nothing, delete_cached, &type_keyval, nullptr);
+  if (type_keyval == MPI_KEYVAL_INVALID) PMPI_Type_create_keyval(copy_nothing, delete_cached, &type_keyval, nullptr);
   return type_keyval;
 }
 

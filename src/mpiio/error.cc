@@ -71,19 +71,15 @@ void log_error(int error_class, const std::string& text) {
 void call(const HandlerFunction& function, MPI_File fh, int code, const std::string& text) {
   using Kind = HandlerFunction::Kind;
   switch (function.kind) {
-    case Kind::kReturn:
-      return;
+    case Kind::kReturn: return;
     case Kind::kFatal:
-    case Kind::kAbort:
-      abort_program(code, text);
+    case Kind::kAbort: abort_program(code, text);
     case Kind::kUser: {
       int given = code;
       function.user(&fh, &given);
       return;
     }
-    case Kind::kUserX:
-      function.user_x(fh, code, function.extra_state);
-      return;
+    case Kind::kUserX: function.user_x(fh, code, function.extra_state); return;
   }
 }
 

@@ -39,7 +39,7 @@ struct OpenFile {
   ErrorHandler handler;
   std::optional<ActiveSplit> split;
   int integer = 0;
-  std::uint64_t number = 0;  // of its opening, counted in this process
+  std::uint64_t number = 0;   // of its opening, counted in this process
   Worker independent_worker;  // the nonblocking accesses in progress
   Worker collective_worker;
 

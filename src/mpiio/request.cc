@@ -67,8 +67,7 @@ std::shared_ptr<Operation> enroll(const std::shared_ptr<OpenFile>& open, MPI_Fil
   operation->file = open;
   operation->handle = fh;
   operation->caller = caller;
-  PMPI_Grequest_start(query, release, ignore_cancel, new std::shared_ptr<Operation>(operation),
-                      &operation->request);
+  PMPI_Grequest_start(query, release, ignore_cancel, new std::shared_ptr<Operation>(operation), &operation->request);
   *request = operation->request;
   const std::scoped_lock lock(registry().mutex);
   registry().operations[operation->request] = operation;
@@ -78,8 +77,8 @@ std::shared_ptr<Operation> enroll(const std::shared_ptr<OpenFile>& open, MPI_Fil
 
 }  // namespace
 
-Status start(const std::shared_ptr<OpenFile>& open, MPI_File fh, Form form, MPI_Offset offset,
-             const UserBuffer& buffer, MPI_Request* request, const char* caller) {
+Status start(const std::shared_ptr<OpenFile>& open, MPI_File fh, Form form, MPI_Offset offset, const UserBuffer& buffer,
+             MPI_Request* request, const char* caller) {
   *request = MPI_REQUEST_NULL;
   sweep_orphans();
   form.collective = form.collective && open->file->collectives_run_anywhere();

@@ -20,17 +20,17 @@ struct Operation {
   MPI_Request request = MPI_REQUEST_NULL;
   const char* caller = "";
   std::unique_ptr<Conversion> conversion;  // ends when the operation is completed
-  Result<Bytes> result = Bytes{0};  // valid once done
+  Result<Bytes> result = Bytes{0};         // valid once done
   std::atomic<bool> done = false;
-  bool completed = false;           // told the host; under the registry's mutex
-  bool orphan = false;              // the program freed the request; likewise
+  bool completed = false;  // told the host; under the registry's mutex
+  bool orphan = false;     // the program freed the request; likewise
 };
 
 // Starts the access and returns at once. Bad arguments of an independent access fail here; those of a collective one, and
 // everything that storage says, at completion. Collective ones run in the order of their calls; where the group's ranks do
 // not all share memory they run as independent accesses, which MPI allows.
-Status start(const std::shared_ptr<OpenFile>& open, MPI_File fh, Form form, MPI_Offset offset,
-             const UserBuffer& buffer, MPI_Request* request, const char* caller);
+Status start(const std::shared_ptr<OpenFile>& open, MPI_File fh, Form form, MPI_Offset offset, const UserBuffer& buffer,
+             MPI_Request* request, const char* caller);
 
 // Waits until every operation of the file is done, driving the host's progress: collective calls on the file come
 // after the nonblocking ones that were started before.

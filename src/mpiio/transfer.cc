@@ -11,18 +11,12 @@ namespace {
 
 const char* name_of(Split kind) {
   switch (kind) {
-    case Split::kReadAt:
-      return "MPI_File_read_at_all";
-    case Split::kRead:
-      return "MPI_File_read_all";
-    case Split::kReadOrdered:
-      return "MPI_File_read_ordered";
-    case Split::kWriteAt:
-      return "MPI_File_write_at_all";
-    case Split::kWrite:
-      return "MPI_File_write_all";
-    case Split::kWriteOrdered:
-      return "MPI_File_write_ordered";
+    case Split::kReadAt: return "MPI_File_read_at_all";
+    case Split::kRead: return "MPI_File_read_all";
+    case Split::kReadOrdered: return "MPI_File_read_ordered";
+    case Split::kWriteAt: return "MPI_File_write_at_all";
+    case Split::kWrite: return "MPI_File_write_all";
+    case Split::kWriteOrdered: return "MPI_File_write_ordered";
   }
   return "?";
 }
@@ -36,10 +30,9 @@ Result<Prepared> prepare_memory(const OpenFile& open, Direction direction, const
   Prepared prepared;
   prepared.access.memory = {static_cast<std::byte*>(buffer.address), std::move(pattern)};
   if (!open.representation || !open.representation->converts(direction)) return prepared;
-  ASSIGN_OR_RETURN(prepared.conversion,
-                   Conversion::start(open.representation, direction,
-                                     {buffer.address, buffer.datatype, prepared.access.memory,
-                                      Signature::repeated(buffer.count, type->signature)}));
+  ASSIGN_OR_RETURN(prepared.conversion, Conversion::start(open.representation, direction,
+                                                          {buffer.address, buffer.datatype, prepared.access.memory,
+                                                           Signature::repeated(buffer.count, type->signature)}));
   prepared.access.memory = prepared.conversion->staged();
   return prepared;
 }

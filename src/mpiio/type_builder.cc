@@ -35,15 +35,9 @@ Result<Item> item_of(MPI_Datatype datatype, const Contents& contents, Bytes size
   const auto number = [&](std::size_t i) { return static_cast<int>(contents.numbers[i]); };
   Item item{.datatype = datatype, .size = size};
   switch (contents.combiner) {
-    case Combiner::kF90Integer:
-      item.external32 = format32_of_f90_integer(number(0), size);
-      return item;
-    case Combiner::kF90Real:
-      item.external32 = format32_of_f90_real(number(0), number(1), size, 1);
-      return item;
-    case Combiner::kF90Complex:
-      item.external32 = format32_of_f90_real(number(0), number(1), size, 2);
-      return item;
+    case Combiner::kF90Integer: item.external32 = format32_of_f90_integer(number(0), size); return item;
+    case Combiner::kF90Real: item.external32 = format32_of_f90_real(number(0), number(1), size, 1); return item;
+    case Combiner::kF90Complex: item.external32 = format32_of_f90_real(number(0), number(1), size, 2); return item;
     default:
       char name[MPI_MAX_OBJECT_NAME + 1] = {};
       int length = 0;
@@ -185,32 +179,19 @@ Pattern pattern_of(const Contents& contents, std::span<const Type> children) {
   const Numbers n = contents.numbers;
   switch (contents.combiner) {
     case Combiner::kDup:
-    case Combiner::kResized:
-      return children[0].pattern;
-    case Combiner::kContiguous:
-      return Pattern::strided(n[0], children[0].extent, children[0].pattern);
-    case Combiner::kVector:
-      return vector(n[0], n[1], n[2] * children[0].extent, children[0]);
-    case Combiner::kHvector:
-      return vector(n[0], n[1], n[2], children[0]);
-    case Combiner::kIndexed:
-      return indexed(n, children[0].extent, children[0]);
-    case Combiner::kHindexed:
-      return indexed(n, 1, children[0]);
-    case Combiner::kIndexedBlock:
-      return indexed_block(n, children[0].extent, children[0]);
-    case Combiner::kHindexedBlock:
-      return indexed_block(n, 1, children[0]);
-    case Combiner::kStruct:
-      return structure(n, children);
-    case Combiner::kSubarray:
-      return subarray(n, children[0]);
-    case Combiner::kDarray:
-      return darray(n, children[0]);
-    case Combiner::kValueIndex:
-      return value_index(children[0], children[1]);
-    default:
-      return {};
+    case Combiner::kResized: return children[0].pattern;
+    case Combiner::kContiguous: return Pattern::strided(n[0], children[0].extent, children[0].pattern);
+    case Combiner::kVector: return vector(n[0], n[1], n[2] * children[0].extent, children[0]);
+    case Combiner::kHvector: return vector(n[0], n[1], n[2], children[0]);
+    case Combiner::kIndexed: return indexed(n, children[0].extent, children[0]);
+    case Combiner::kHindexed: return indexed(n, 1, children[0]);
+    case Combiner::kIndexedBlock: return indexed_block(n, children[0].extent, children[0]);
+    case Combiner::kHindexedBlock: return indexed_block(n, 1, children[0]);
+    case Combiner::kStruct: return structure(n, children);
+    case Combiner::kSubarray: return subarray(n, children[0]);
+    case Combiner::kDarray: return darray(n, children[0]);
+    case Combiner::kValueIndex: return value_index(children[0], children[1]);
+    default: return {};
   }
 }
 
@@ -222,33 +203,28 @@ std::int64_t product(Numbers numbers) {
 Signature signature_of(const Contents& contents, std::span<const Type> children, Bytes size) {
   const Numbers n = contents.numbers;
   switch (contents.combiner) {
-    case Combiner::kContiguous:
-      return Signature::repeated(n[0], children[0].signature);
+    case Combiner::kContiguous: return Signature::repeated(n[0], children[0].signature);
     case Combiner::kVector:
-    case Combiner::kHvector:
-      return Signature::repeated(n[0] * n[1], children[0].signature);
+    case Combiner::kHvector: return Signature::repeated(n[0] * n[1], children[0].signature);
     case Combiner::kIndexed:
     case Combiner::kHindexed:
       return Signature::repeated(total(n.subspan(1, static_cast<std::size_t>(n[0]))), children[0].signature);
     case Combiner::kIndexedBlock:
-    case Combiner::kHindexedBlock:
-      return Signature::repeated(n[0] * n[1], children[0].signature);
+    case Combiner::kHindexedBlock: return Signature::repeated(n[0] * n[1], children[0].signature);
     case Combiner::kStruct: {
       std::vector<Signature> parts;
       for (std::size_t i = 0; i < static_cast<std::size_t>(n[0]); ++i)
         parts.push_back(Signature::repeated(n[1 + i], children[i].signature));
       return Signature::sequence(parts);
     }
-    case Combiner::kValueIndex:
-      return Signature::sequence({children[0].signature, children[1].signature});
+    case Combiner::kValueIndex: return Signature::sequence({children[0].signature, children[1].signature});
     case Combiner::kSubarray: {
       const auto dimensions = static_cast<std::size_t>(n[0]);
       return Signature::repeated(product(n.subspan(1 + dimensions, dimensions)), children[0].signature);
     }
     case Combiner::kDarray:
       return Signature::repeated(children[0].size() > 0 ? size / children[0].size() : 0, children[0].signature);
-    default:
-      return children[0].signature;
+    default: return children[0].signature;
   }
 }
 
@@ -256,14 +232,10 @@ Signature signature_of(const Contents& contents, std::span<const Type> children,
 Extent outline_of(const Contents& contents, std::span<const Type> children) {
   const Numbers n = contents.numbers;
   switch (contents.combiner) {
-    case Combiner::kDup:
-      return {children[0].lb, children[0].extent};
-    case Combiner::kResized:
-      return {n[0], n[1]};
-    case Combiner::kSubarray:
-      return {0, product(n.subspan(1, static_cast<std::size_t>(n[0]))) * children[0].extent};
-    case Combiner::kDarray:
-      return {0, product(n.subspan(3, static_cast<std::size_t>(n[2]))) * children[0].extent};
+    case Combiner::kDup: return {children[0].lb, children[0].extent};
+    case Combiner::kResized: return {n[0], n[1]};
+    case Combiner::kSubarray: return {0, product(n.subspan(1, static_cast<std::size_t>(n[0]))) * children[0].extent};
+    case Combiner::kDarray: return {0, product(n.subspan(3, static_cast<std::size_t>(n[2]))) * children[0].extent};
     default:
       std::vector<Type> outlines(children.begin(), children.end());
       for (Type& outline : outlines) outline.pattern = Pattern::run(outline.lb, std::max<Bytes>(outline.extent, 0));

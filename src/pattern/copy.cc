@@ -35,7 +35,8 @@ struct Joint {
   void add(const Loop& next) {
     if (depth > 0) {
       Loop& inner = loop(depth - 1);
-      if (inner.strided() && next.strided() && next.to == inner.count * inner.to && next.from == inner.count * inner.from) {
+      if (inner.strided() && next.strided() && next.to == inner.count * inner.to &&
+          next.from == inner.count * inner.from) {
         inner.count *= next.count;
         return;
       }

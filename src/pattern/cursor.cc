@@ -109,8 +109,7 @@ void Cursor::descend(const Node* node, Offset base, Bytes position) {
       return;
     }
     switch (node->kind) {
-      case Kind::kRun:
-        return;  // a nest
+      case Kind::kRun: return;  // a nest
       case Kind::kStrided: {
         const std::int64_t index = position == 0 ? 0 : position / node->child->size;
         frames_.push_back({node, base, index, 0});

@@ -124,8 +124,7 @@ struct PatternCodec {
       previous = displacement;
     }
     if (!node.before.empty())
-      for (std::int64_t i = 0; i < node.blocks(); ++i)
-        out.number(static_cast<std::uint64_t>(node.copies(i)));
+      for (std::int64_t i = 0; i < node.blocks(); ++i) out.number(static_cast<std::uint64_t>(node.copies(i)));
     write(out, *node.child);
   }
 
@@ -150,8 +149,7 @@ struct PatternCodec {
         const auto count = static_cast<__int128>(in.number());
         const Bytes stride = in.signed_number();
         const auto child = read_node(in, depth + 1);
-        if (!child || !fits(count) || !fits(static_cast<std::int64_t>(count), stride, *child))
-          return std::nullopt;
+        if (!child || !fits(count) || !fits(static_cast<std::int64_t>(count), stride, *child)) return std::nullopt;
         return Pattern::strided(static_cast<std::int64_t>(count), stride, *child);
       }
       case 2: return read_indexed(in, depth);

@@ -34,8 +34,7 @@ struct PatternTop {
       return Middle{pattern.offset_ + at + node.child->lower, std::max<Bytes>(1, unit / copies)};
     };
     switch (node.kind) {
-      case Kind::kStrided:
-        return {pattern.lower() + node.count / 2 * node.stride, node.stride};
+      case Kind::kStrided: return {pattern.lower() + node.count / 2 * node.stride, node.stride};
       case Kind::kIndexed: {
         const std::int64_t copies = node.before.empty() ? node.blocks() : node.before.back();
         const auto block = node.before.empty() ? copies / 2 : index_of(node.before, copies / 2);
@@ -50,8 +49,7 @@ struct PatternTop {
         const Offset offset = index > 0 || part.node_->kind != Kind::kRun ? part.lower() : part.upper();
         return {offset, (pattern.upper() - pattern.lower()) / static_cast<Bytes>(node.parts.size())};
       }
-      case Kind::kRun:
-        break;
+      case Kind::kRun: break;
     }
     return {pattern.lower(), 0};
   }

@@ -81,8 +81,7 @@ std::int64_t count_runs(const std::vector<Offset>& displacements, const std::vec
   return runs;
 }
 
-void join_dense_blocks(std::vector<Offset>& displacements, std::vector<std::int64_t>& counts,
-                       Bytes child_size) {
+void join_dense_blocks(std::vector<Offset>& displacements, std::vector<std::int64_t>& counts, Bytes child_size) {
   std::size_t kept = 0;
   for (std::size_t i = 1; i < displacements.size(); ++i) {
     if (displacements[kept] + counts[kept] * child_size == displacements[i]) {
@@ -122,8 +121,7 @@ Pattern::Pattern() {
   node_ = nothing;
 }
 
-Pattern::Pattern(Offset offset, std::shared_ptr<const Node> node)
-    : offset_(offset), node_(std::move(node)) {}
+Pattern::Pattern(Offset offset, std::shared_ptr<const Node> node) : offset_(offset), node_(std::move(node)) {}
 
 Pattern Pattern::run(Offset offset, Bytes length) {
   if (length <= 0) return {};
@@ -137,8 +135,8 @@ Pattern Pattern::strided(std::int64_t count, Bytes stride, const Pattern& child)
   return {child.offset_, make_strided(count, stride, child.node_)};
 }
 
-Pattern Pattern::indexed(std::vector<Offset> displacements, std::vector<std::int64_t> counts,
-                         Bytes child_stride, const Pattern& child) {
+Pattern Pattern::indexed(std::vector<Offset> displacements, std::vector<std::int64_t> counts, Bytes child_stride,
+                         const Pattern& child) {
   assert(counts.empty() || counts.size() == displacements.size());
   const auto equal = [&] {
     return std::all_of(counts.begin(), counts.end(), [&](std::int64_t n) { return n == counts.front(); });
@@ -222,8 +220,8 @@ Pattern Pattern::sequence(std::vector<Pattern> parts) {
     node->before.push_back(node->before.back() + part.size());
     node->runs += part.runs();
     node->ascending = node->ascending && part.ascending() && (i == 0 || part.lower() >= node->upper);
-    node->nondecreasing = node->nondecreasing && part.nondecreasing() &&
-                          (i == 0 || part.offset_ + part.node_->first >= node->last);
+    node->nondecreasing =
+        node->nondecreasing && part.nondecreasing() && (i == 0 || part.offset_ + part.node_->first >= node->last);
     node->lower = std::min(node->lower, part.lower());
     node->upper = std::max(node->upper, part.upper());
     node->last = part.offset_ + part.node_->last;
@@ -245,8 +243,7 @@ namespace {
 
 Bytes node_footprint(const Node& node) {
   Bytes total = sizeof(Node);
-  total += static_cast<Bytes>(node.displacements.size() * sizeof(Offset) +
-                              node.before.size() * sizeof(Bytes));
+  total += static_cast<Bytes>(node.displacements.size() * sizeof(Offset) + node.before.size() * sizeof(Bytes));
   if (node.child) total += node_footprint(*node.child);
   for (const Pattern& part : node.parts) total += part.footprint();
   return total;
@@ -256,8 +253,7 @@ Bytes node_footprint(const Node& node) {
 template <typename Below>
 Bytes strided_below(std::int64_t count, Bytes stride, const Node& child, Offset offset, Below below) {
   if (offset <= child.lower) return 0;
-  const std::int64_t index =
-      stride > 0 ? std::min(count - 1, (offset - child.lower) / stride) : 0;
+  const std::int64_t index = stride > 0 ? std::min(count - 1, (offset - child.lower) / stride) : 0;
   return index * child.size + below(child, offset - index * stride);
 }
 
@@ -266,11 +262,10 @@ Bytes node_below(const Node& node, Offset offset) {
   if (offset >= node.upper) return node.size;
   switch (node.kind) {
     case Kind::kRun: return offset;
-    case Kind::kStrided:
-      return strided_below(node.count, node.stride, *node.child, offset, node_below);
+    case Kind::kStrided: return strided_below(node.count, node.stride, *node.child, offset, node_below);
     case Kind::kIndexed: {
-      const auto after = std::upper_bound(node.displacements.begin(), node.displacements.end(),
-                                          offset - node.child->lower);
+      const auto after =
+          std::upper_bound(node.displacements.begin(), node.displacements.end(), offset - node.child->lower);
       if (after == node.displacements.begin()) return 0;
       const std::int64_t block = after - node.displacements.begin() - 1;
       const std::int64_t before = node.before.empty() ? block : node.before[block];
@@ -296,9 +291,7 @@ Bytes Pattern::bytes_below(Offset offset) const {
   return empty() ? 0 : node_below(*node_, offset - offset_);
 }
 
-Pattern Pattern::clip(Extent window) const {
-  return slice(bytes_below(window.offset), bytes_below(window.end()));
-}
+Pattern Pattern::clip(Extent window) const { return slice(bytes_below(window.offset), bytes_below(window.end())); }
 
 Pattern Pattern::slice(Bytes begin, Bytes end) const {
   begin = std::max<Bytes>(begin, 0);
@@ -330,16 +323,14 @@ Pattern Pattern::slice(Bytes begin, Bytes end) const {
   };
   const auto whole = [&](std::int64_t from, std::int64_t to) {
     if (from >= to) return Pattern();
-    if (node.kind == Kind::kStrided)
-      return strided(to - from, node.stride, child).shifted(from * node.stride);
+    if (node.kind == Kind::kStrided) return strided(to - from, node.stride, child).shifted(from * node.stride);
     if (node.before.empty())
       return indexed({node.displacements.begin() + from, node.displacements.begin() + to}, {}, 0, child);
     const auto block_of = [&](std::int64_t index) {
       return std::upper_bound(node.before.begin(), node.before.end(), index) - node.before.begin() - 1;
     };
     const std::int64_t first = block_of(from), last = block_of(to - 1);
-    std::vector<Offset> displacements(node.displacements.begin() + first,
-                                      node.displacements.begin() + last + 1);
+    std::vector<Offset> displacements(node.displacements.begin() + first, node.displacements.begin() + last + 1);
     std::vector<std::int64_t> counts;
     for (std::int64_t i = first; i <= last; ++i)
       counts.push_back(std::min(to, node.before[i + 1]) - std::max(from, node.before[i]));

@@ -101,8 +101,8 @@ class Pattern {
   static Pattern strided(std::int64_t count, Bytes stride, const Pattern& child);
   // Block i is counts[i] copies of `child`, `child_stride` bytes apart, moved by displacements[i]. An empty
   // `counts` means one copy each.
-  static Pattern indexed(std::vector<Offset> displacements, std::vector<std::int64_t> counts,
-                         Bytes child_stride, const Pattern& child);
+  static Pattern indexed(std::vector<Offset> displacements, std::vector<std::int64_t> counts, Bytes child_stride,
+                         const Pattern& child);
   static Pattern sequence(std::vector<Pattern> parts);
   // Runs at given extents.
   static Pattern extents(std::span<const Extent> extents);

@@ -66,8 +66,7 @@ Model random_model(Random& random, int depth) {
     counts.push_back(single ? 1 : pick(random, 0, 3));
     for (std::int64_t j = 0; j < counts.back(); ++j) append(model.offsets, child.offsets, at + j * stride);
   }
-  model.pattern = Pattern::indexed(displacements, single ? std::vector<std::int64_t>() : counts, stride,
-                                   child.pattern);
+  model.pattern = Pattern::indexed(displacements, single ? std::vector<std::int64_t>() : counts, stride, child.pattern);
   return model;
 }
 
@@ -144,12 +143,15 @@ TEST_F(PatternTest, KnowsItsBoundsAndOrder) {
     if (offsets.empty()) return;
     EXPECT_EQ(pattern.lower(), *std::min_element(offsets.begin(), offsets.end()));
     EXPECT_EQ(pattern.upper(), *std::max_element(offsets.begin(), offsets.end()) + 1);
-    const bool strictly = std::adjacent_find(offsets.begin(), offsets.end(),
-                                             std::greater_equal<>()) == offsets.end();
+    const bool strictly = std::adjacent_find(offsets.begin(), offsets.end(), std::greater_equal<>()) == offsets.end();
     EXPECT_EQ(pattern.ascending(), strictly);
-    if (strictly) { EXPECT_TRUE(pattern.nondecreasing()); }
+    if (strictly) {
+      EXPECT_TRUE(pattern.nondecreasing());
+    }
     const std::set<Offset> distinct(offsets.begin(), offsets.end());
-    if (pattern.nondecreasing() && !strictly) { EXPECT_LT(distinct.size(), offsets.size()); }
+    if (pattern.nondecreasing() && !strictly) {
+      EXPECT_LT(distinct.size(), offsets.size());
+    }
   });
 }
 

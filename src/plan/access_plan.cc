@@ -38,8 +38,9 @@ double scattering(const RequestShape& shape, const Profile& profile, bool staged
 double transfers(double requests, double batches, double bytes, const StorageCosts& costs) {
   const double waiting = std::max(batches, requests / costs.overlap) * costs.request_seconds;
   const double passing = bytes * costs.byte_seconds;
-  return costs.depth > 1 ? batches * costs.request_seconds + std::max(waiting - batches * costs.request_seconds, passing)
-                         : waiting + passing;
+  return costs.depth > 1
+             ? batches * costs.request_seconds + std::max(waiting - batches * costs.request_seconds, passing)
+             : waiting + passing;
 }
 
 bool stages(const RequestShape& shape, const Profile& profile) {
@@ -69,13 +70,11 @@ Bytes sieving_window(const RequestShape& shape, const Profile& profile, const Ac
   return wants_sieve(rules) ? most : window_for(profile.of(shape.direction), kSievedLatencies, most);
 }
 
-Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profile& profile,
-                       const AccessRules& rules) {
+Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules) {
   const StorageCosts& costs = profile.of(shape.direction);
   const bool appends = caps.appends && shape.direction == Direction::kWrite;
   const double ranges = appends ? 1 : shape.ascending ? 1 + shape.gaps.count() : static_cast<double>(shape.file_ranges);
-  const double requests =
-      caps.native_list ? std::max(1.0, ranges / static_cast<double>(caps.largest_list)) : ranges;
+  const double requests = caps.native_list ? std::max(1.0, ranges / static_cast<double>(caps.largest_list)) : ranges;
   Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList};
   list.why = fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"));
   list.moved_bytes = static_cast<double>(shape.size);
@@ -84,7 +83,8 @@ Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profil
     list.storage_seconds += (locks_apart(shape, profile, rules) ? ranges : 1) * profile.lock_seconds;
   list.seconds = list.storage_seconds;
   if (stages(shape, profile))
-    list.seconds += copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges)) + scattering(shape, profile, true);
+    list.seconds +=
+        copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges)) + scattering(shape, profile, true);
   return list;
 }
 
@@ -106,20 +106,22 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   sieve.storage_seconds = transfers(requests, std::max(1.0, cuts), size + kUnwanted * holes.bytes, costs);
   if (shape.direction == Direction::kWrite) {
     const double read = in_them + holes.bytes;
-    sieve.storage_seconds += transfers(with_holes + cuts, std::max(1.0, cuts), in_them + kUnwanted * holes.bytes, profile.read);
+    sieve.storage_seconds +=
+        transfers(with_holes + cuts, std::max(1.0, cuts), in_them + kUnwanted * holes.bytes, profile.read);
     if (rules.lock_writes) sieve.storage_seconds += std::max(1.0, cuts) * profile.lock_seconds;
     sieve.moved_bytes += read;
   }
   const double copied = stages(shape, profile) ? size : in_them;
   const double pieces = std::max(holes.count + with_holes, static_cast<double>(shape.memory_ranges) * copied / size);
   sieve.seconds = sieve.storage_seconds + copying(profile, copied, pieces) + scattering(shape, profile, true);
-  sieve.why = fmt::format("{} over {:.0f} bytes, for {} of them; holes up to {} bytes taken along",
-                          counted(std::llround(requests), "request"), size + holes.bytes, shape.size,
-                          sieve.largest_gap);
+  sieve.why =
+      fmt::format("{} over {:.0f} bytes, for {} of them; holes up to {} bytes taken along",
+                  counted(std::llround(requests), "request"), size + holes.bytes, shape.size, sieve.largest_gap);
   return sieve;
 }
 
-Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules) {
+Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Profile& profile,
+                         const AccessRules& rules) {
   const auto impossible = [](std::string why) {
     return Candidate{.method = Method::kMapped, .possible = false, .why = std::move(why)};
   };
@@ -134,7 +136,8 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
   const double pages = (size + within.bytes) / Profile::kPage + 2 * windows;
   Candidate mapped{.method = Method::kMapped};
   mapped.moved_bytes = pages * Profile::kPage;
-  mapped.seconds = windows * profile.map_seconds + pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +
+  mapped.seconds = windows * profile.map_seconds +
+                   pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +
                    copying(profile, size, static_cast<double>(std::max(shape.file_ranges, shape.memory_ranges))) +
                    scattering(shape, profile, false);
   if (writes && rules.lock_writes) mapped.seconds += windows * profile.lock_seconds;
@@ -229,7 +232,8 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.staged = stages(shape, profile);
   plan.pipelined = profile.of(shape.direction).waits();
   plan.deep = deep_of(profile.of(shape.direction));
-  plan.window = std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
+  plan.window =
+      std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
   if (plan.method == Method::kList && locks_apart(shape, profile, rules)) plan.ranges = 1;
   if (caps.appends && shape.direction == Direction::kWrite) {
     plan.deep = {};  // in depth each range would be a request
@@ -251,8 +255,8 @@ std::string AccessPlan::explain() const {
     if (candidate.method == method) {
       line += fmt::format(": {}", candidate.why);
     } else if (candidate.possible) {
-      line += fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.method),
-                          candidate.seconds * 1e3, candidate.why);
+      line +=
+          fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.method), candidate.seconds * 1e3, candidate.why);
     } else {
       line += fmt::format("; not {}: {}", name_of(candidate.method), candidate.why);
     }

@@ -19,12 +19,12 @@ const char* name_of(Method method);
 struct RequestShape {
   Direction direction = Direction::kRead;
   Bytes size = 0;
-  Extent bounds;                  // in the file
+  Extent bounds;  // in the file
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
   bool scattered = false;  // memory ranges shorter than a cache line, not in the order of memory
-  bool ascending = true;          // in the file
-  Gaps gaps;                      // if so
+  bool ascending = true;   // in the file
+  Gaps gaps;               // if so
 };
 // Whether a copy of the memory's ranges waits for a cache line for each.
 bool scattered(const Pattern& memory);
@@ -34,19 +34,19 @@ struct AccessRules {
   // Whether holes may be read, modified and written back (rule 1 of the design), and if not, why.
   bool may_modify_holes = false;
   std::string holes_reason = "other writers might own the holes";
-  bool lock_writes = false;      // every write locks its range: the user promised that all writers do
+  bool lock_writes = false;  // every write locks its range: the user promised that all writers do
   bool sieve_reads = true;
-  bool prefer_sieve = false;     // the user asked for sieving where it is allowed
+  bool prefer_sieve = false;  // the user asked for sieving where it is allowed
   Bytes read_window = Bytes{4} << 20;
   Bytes write_window = Bytes{4} << 20;
-  std::string force;             // a method's name; empty: the cheapest
+  std::string force;  // a method's name; empty: the cheapest
 };
 
 struct Candidate {
   Method method = Method::kNothing;
   bool possible = true;
   double seconds = 0;
-  std::string why = {};  // why it is impossible, or what the cost is made of
+  std::string why = {};        // why it is impossible, or what the cost is made of
   double storage_seconds = 0;  // of them
   double moved_bytes = 0;      // from and to the storage
   Bytes largest_gap = 0;       // sieve: holes up to this are taken along
@@ -56,20 +56,20 @@ struct Candidate {
 struct Deep {
   int depth = 1;                // so many at once,
   Bytes unit = Bytes{1} << 20;  // then of so many bytes at most
-  bool extend_first = false;    // a write begins with its end, alone: the rest lies within the file, where writes overlap
+  bool extend_first = false;  // a write begins with its end, alone: the rest lies within the file, where writes overlap
 };
 Deep deep_of(const StorageCosts& costs);
 
 struct AccessPlan {
   Method method = Method::kNothing;
-  bool staged = false;   // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped
-  bool locked = false;   // each request or window holds an exclusive range lock
-  bool pipelined = false; // one half of the staging buffer is copied while the other moves
-  Bytes window = 0;      // staging or sieving buffer, or length of a mapping
+  bool staged = false;        // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped
+  bool locked = false;        // each request or window holds an exclusive range lock
+  bool pipelined = false;     // one half of the staging buffer is copied while the other moves
+  Bytes window = 0;           // staging or sieving buffer, or length of a mapping
   std::size_t ranges = 1024;  // of file or memory in one call of the storage
   Deep deep = {};
-  Bytes largest_gap = 0; // sieve: holes up to this are taken along, larger ones part requests
-  double seconds = 0;    // as past calls correct it
+  Bytes largest_gap = 0;  // sieve: holes up to this are taken along, larger ones part requests
+  double seconds = 0;     // as past calls correct it
   double uncorrected_seconds = 0;
   double storage_seconds = 0;  // of seconds
   double latency_seconds = 0;  // of those, for requests and not for bytes

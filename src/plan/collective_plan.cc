@@ -174,14 +174,13 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   const double bytes = static_cast<double>(totals.size);
   const double rounds = rounds_of(totals, rules.window, aggregators);
   const double copies = topology.nodes == 1 ? 1 : 3;
-  const double copying = copies * (bytes * profile.copy_byte_seconds +
-                                   static_cast<double>(totals.pieces) * profile.copy_range_seconds) +
-                         static_cast<double>(totals.scattered_ranges) * 2 * profile.scattered_range_seconds;
+  const double copying =
+      copies * (bytes * profile.copy_byte_seconds + static_cast<double>(totals.pieces) * profile.copy_range_seconds) +
+      static_cast<double>(totals.scattered_ranges) * 2 * profile.scattered_range_seconds;
   const double uniting = static_cast<double>(totals.structure) * profile.structure_byte_seconds;
   const bool locks = direction == Direction::kWrite && rules.lock_writes;
   return (3 + rounds) * profile.agreement_seconds + (copying + uniting) / totals.workers +
-         (locks ? rounds * profile.lock_seconds : 0) +
-         union_seconds(direction, totals, profile, rules, aggregators);
+         (locks ? rounds * profile.lock_seconds : 0) + union_seconds(direction, totals, profile, rules, aggregators);
 }
 
 constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more, where it has work and not to wait
@@ -217,9 +216,9 @@ CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals,
   if (!rules.two_phase) return impossible(rules.two_phase_reason);
   return {Strategy::kTwoPhase, true,
           two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * totals.two_phase_correction,
-          fmt::format("{}, windows of {} bytes at most for {} bytes in {}, together in {}", counted(aggregators, "aggregator"),
-                      rules.window, totals.size, counted(totals.file_ranges, "range"),
-                      counted(std::llround(1 + totals.gaps.count()), "run"))};
+          fmt::format("{}, windows of {} bytes at most for {} bytes in {}, together in {}",
+                      counted(aggregators, "aggregator"), rules.window, totals.size,
+                      counted(totals.file_ranges, "range"), counted(std::llround(1 + totals.gaps.count()), "run"))};
 }
 
 CollectiveCandidate propose_independent(const Totals& totals, const StorageCosts& costs) {
@@ -347,8 +346,8 @@ std::string CollectivePlan::explain() const {
     if (candidate.strategy == strategy) {
       line += fmt::format(": {}", candidate.why);
     } else if (candidate.possible) {
-      line += fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.strategy),
-                          candidate.seconds * 1e3, candidate.why);
+      line +=
+          fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.strategy), candidate.seconds * 1e3, candidate.why);
     } else {
       line += fmt::format("; not {}: {}", name_of(candidate.strategy), candidate.why);
     }

@@ -22,15 +22,15 @@ struct RankShape {
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
   std::int64_t scattered_ranges = 0;  // of them
-  Bytes structure = 0;             // of its file pattern in memory: what an aggregator has to know
-  double independent_seconds = 0;  // its own plan's cost,
-  double working_seconds = 0;      // without the storage's part,
-  double locking_seconds = 0;      // of that with its bounds locked,
-  double longest_seconds = 0;      // where it stands for several: of the slowest,
-  double longest_latency = 0;      // and of the longest part that is requests, not bytes
-  double independent_moved = 0;    // bytes from and to the storage
-  double two_phase_correction = 1; // as this rank has seen it; all of them count
-  std::int32_t cores = 1;          // that the rank's node has
+  Bytes structure = 0;                // of its file pattern in memory: what an aggregator has to know
+  double independent_seconds = 0;     // its own plan's cost,
+  double working_seconds = 0;         // without the storage's part,
+  double locking_seconds = 0;         // of that with its bounds locked,
+  double longest_seconds = 0;         // where it stands for several: of the slowest,
+  double longest_latency = 0;         // and of the longest part that is requests, not bytes
+  double independent_moved = 0;       // bytes from and to the storage
+  double two_phase_correction = 1;    // as this rank has seen it; all of them count
+  std::int32_t cores = 1;             // that the rank's node has
   bool ascending = true;
   // Where the data positions size * i / kParts lie: the density of the request, for domains of equal bytes.
   std::array<Offset, kParts> quantiles{};
@@ -46,15 +46,15 @@ struct Topology {
 };
 
 struct CollectiveRules {
-  bool two_phase = true;       // whether it may be, and if not, why
+  bool two_phase = true;  // whether it may be, and if not, why
   std::string two_phase_reason = "switched off by a hint";
   bool prefer_two_phase = false;
-  int aggregators = 0;         // 0: by nodes, cores and bytes
+  int aggregators = 0;  // 0: by nodes, cores and bytes
   Bytes window = Bytes{4} << 20;
   bool may_modify_holes = false;
   bool lock_writes = false;
-  bool one_by_one = false;     // atomic mode: the requests must not be cut and mixed
-  std::string force;           // a strategy's or an access method's name; the latter means independent
+  bool one_by_one = false;  // atomic mode: the requests must not be cut and mixed
+  std::string force;        // a strategy's or an access method's name; the latter means independent
 };
 
 // The part of the file that an aggregator reads or writes for all.
@@ -77,8 +77,8 @@ struct CollectivePlan {
   Bytes largest_gap = 0;            // a read takes holes up to this along
   bool may_modify_holes = false;
   bool lock_writes = false;
-  Deep deep = {};                   // an aggregator's requests
-  double seconds = 0;               // as past calls correct it
+  Deep deep = {};      // an aggregator's requests
+  double seconds = 0;  // as past calls correct it
   double uncorrected_seconds = 0;
   StorageCosts read, write;
   std::vector<CollectiveCandidate> considered;

@@ -33,19 +33,20 @@ struct Profile {
   StorageCosts read, write;
   double copy_byte_seconds = 1.2e-10;  // one byte moved between buffers (8 GB/s)
   double copy_range_seconds = 1e-9;    // one more piece in a copy
-  double scattered_range_seconds = 6e-9;  // ... that is shorter than a cache line, and far from the one before; a copy by way of
-                                          // a staging buffer touches each line several times: twice that
-  double structure_byte_seconds = 5e-9; // one byte of a pattern's structure: sent, read and united with the others'
-  double lock_seconds = 1.5e-6;        // taking and dropping a free range lock
-  double map_seconds = 1e-5;           // mapping a window and giving it back
-  double read_page_seconds = 3e-7;     // bringing one page into a mapping that reads, and giving it back
-  double written_page_seconds = 6e-7;  // ... that writes: space for it is reserved first
-  double agreement_seconds = 4e-5;     // one agreement of a group on one node, oversubscribed
-  Bytes staging = Bytes{1} << 20;      // a staging buffer that stays in the caches,
+  double scattered_range_seconds =
+      6e-9;  // ... that is shorter than a cache line, and far from the one before; a copy by way of
+             // a staging buffer touches each line several times: twice that
+  double structure_byte_seconds = 5e-9;    // one byte of a pattern's structure: sent, read and united with the others'
+  double lock_seconds = 1.5e-6;            // taking and dropping a free range lock
+  double map_seconds = 1e-5;               // mapping a window and giving it back
+  double read_page_seconds = 3e-7;         // bringing one page into a mapping that reads, and giving it back
+  double written_page_seconds = 6e-7;      // ... that writes: space for it is reserved first
+  double agreement_seconds = 4e-5;         // one agreement of a group on one node, oversubscribed
+  Bytes staging = Bytes{1} << 20;          // a staging buffer that stays in the caches,
   Bytes longest_staging = Bytes{4} << 20;  // and one for storage that answers slowly
   Bytes map_window = Bytes{16} << 20;
-  Bytes long_range = 2048;             // memory ranges from here on go to the storage without staging
-  std::int64_t measured_at = 0;        // when the storage was measured, in seconds since 1970; 0: it was not
+  Bytes long_range = 2048;       // memory ranges from here on go to the storage without staging
+  std::int64_t measured_at = 0;  // when the storage was measured, in seconds since 1970; 0: it was not
 
   const StorageCosts& of(Direction direction) const { return direction == Direction::kRead ? read : write; }
 };

@@ -86,8 +86,7 @@ Transferred MemoryFile::read(std::span<const Extent> extents, std::span<const Sp
   return moved;
 }
 
-Result<Transferred> MemoryFile::write(std::span<const Extent> extents,
-                                      std::span<const Span> memory) {
+Result<Transferred> MemoryFile::write(std::span<const Extent> extents, std::span<const Span> memory) {
   std::unique_lock lock(mutex_);
   Transferred moved;
   MemoryCursor cursor(memory);
@@ -128,17 +127,14 @@ class MemoryLock final : public RangeLock {
 
 class MemoryStorage final : public Storage {
  public:
-  MemoryStorage(std::shared_ptr<MemoryFile> file, const OpenMode& mode)
-      : file_(std::move(file)), mode_(mode) {}
+  MemoryStorage(std::shared_ptr<MemoryFile> file, const OpenMode& mode) : file_(std::move(file)), mode_(mode) {}
 
-  Result<Transferred> readv(std::span<const Extent> extents,
-                            std::span<const Span> memory) override {
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     if (!mode_.read) return refuse(Code::kAccess, "reading from a file opened for writing only");
     RETURN_IF_ERROR(check(extents, memory));
     return file_->read(extents, memory);
   }
-  Result<Transferred> writev(std::span<const Extent> extents,
-                             std::span<const Span> memory) override {
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
     RETURN_IF_ERROR(check_writable());
     RETURN_IF_ERROR(check(extents, memory));
     return file_->write(extents, memory);

@@ -45,8 +45,7 @@ constexpr Bytes kMostBytes = 1 << 30;  // a round number below Linux' 2^31 - 409
 enum class Direction { kRead, kWrite };
 
 std::string describe(const char* what, Extent extent) {
-  return std::string(what) + " " + std::to_string(extent.length) + " bytes at offset " +
-         std::to_string(extent.offset);
+  return std::string(what) + " " + std::to_string(extent.length) + " bytes at offset " + std::to_string(extent.offset);
 }
 
 // Repeats a system call while signals interrupt it.
@@ -84,8 +83,7 @@ struct flock flock_of(Extent range, short type) {
 }
 
 bool means_no_locks(int sys_errno) {
-  return sys_errno == ENOSYS || sys_errno == EOPNOTSUPP || sys_errno == ENOLCK ||
-         sys_errno == EINVAL;
+  return sys_errno == ENOSYS || sys_errno == EOPNOTSUPP || sys_errno == ENOLCK || sys_errno == EINVAL;
 }
 
 // File systems whose only writers are this machine's processes, through one page cache: on a network's, a page that is
@@ -113,13 +111,11 @@ class PosixStorage final : public Storage {
   // After construction: refuses what is not a file of bytes, finds out the capabilities.
   Status inspect(FileId* id);
 
-  Result<Transferred> readv(std::span<const Extent> extents,
-                            std::span<const Span> memory) override {
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     if (!mode_.read) return fail_here(Code::kAccess, "reading from a file opened for writing only");
     return transfer(Direction::kRead, extents, memory);
   }
-  Result<Transferred> writev(std::span<const Extent> extents,
-                             std::span<const Span> memory) override {
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
     RETURN_IF_ERROR(check_writable("writing to"));
     return transfer(Direction::kWrite, extents, memory);
   }
@@ -132,7 +128,9 @@ class PosixStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
 
   Caps caps() const override {
-    return {.locks = locks_.load(std::memory_order_relaxed), .maps = maps_.load(std::memory_order_relaxed), .alignment = alignment_};
+    return {.locks = locks_.load(std::memory_order_relaxed),
+            .maps = maps_.load(std::memory_order_relaxed),
+            .alignment = alignment_};
   }
   const std::string& path() const override { return path_; }
 
@@ -144,8 +142,7 @@ class PosixStorage final : public Storage {
   }
 
  private:
-  Result<Transferred> transfer(Direction direction, std::span<const Extent> extents,
-                               std::span<const Span> memory);
+  Result<Transferred> transfer(Direction direction, std::span<const Extent> extents, std::span<const Span> memory);
   ssize_t call_once(Direction direction, Offset offset, const Pieces& pieces);
   Status extend_by_a_byte(Bytes size);
   Status check_writable(const char* what) const;
@@ -166,8 +163,7 @@ class PosixStorage final : public Storage {
 
 class PosixLock final : public RangeLock {
  public:
-  PosixLock(PosixStorage& storage, RangeTable::Ticket ticket)
-      : storage_(storage), ticket_(ticket) {}
+  PosixLock(PosixStorage& storage, RangeTable::Ticket ticket) : storage_(storage), ticket_(ticket) {}
   ~PosixLock() override { storage_.unlock(ticket_); }
 
  private:
@@ -179,8 +175,7 @@ Status PosixStorage::inspect(FileId* id) {
   struct statx info;  // as known from opening: no network file system is asked again
   if (::statx(fd_, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &info) != 0)
     return fail_errno(errno, "asking for the kind of file", path_);
-  if (S_ISDIR(info.stx_mode))
-    return fail_here(Code::kBadFileName, "opening a directory as a file", EISDIR);
+  if (S_ISDIR(info.stx_mode)) return fail_here(Code::kBadFileName, "opening a directory as a file", EISDIR);
   if (S_ISFIFO(info.stx_mode) || S_ISSOCK(info.stx_mode))
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
   if (id != nullptr) *id = {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino};
@@ -200,9 +195,8 @@ Status PosixStorage::check_writable(const char* what) const {
 ssize_t PosixStorage::call_once(Direction direction, Offset offset, const Pieces& pieces) {
   const iovec* list = pieces.list.data();
   if (pieces.count == 1) {
-    return direction == Direction::kRead
-               ? calls_.pread(fd_, list->iov_base, list->iov_len, offset)
-               : calls_.pwrite(fd_, list->iov_base, list->iov_len, offset);
+    return direction == Direction::kRead ? calls_.pread(fd_, list->iov_base, list->iov_len, offset)
+                                         : calls_.pwrite(fd_, list->iov_base, list->iov_len, offset);
   }
   return direction == Direction::kRead ? calls_.preadv(fd_, list, pieces.count, offset)
                                        : calls_.pwritev(fd_, list, pieces.count, offset);
@@ -211,8 +205,7 @@ ssize_t PosixStorage::call_once(Direction direction, Offset offset, const Pieces
 Result<Transferred> PosixStorage::transfer(Direction direction, std::span<const Extent> extents,
                                            std::span<const Span> memory) {
   const bool reads = direction == Direction::kRead;
-  if (auto valid = check_request(extents, memory); !valid)
-    return fail_here(valid.error().code, valid.error().what);
+  if (auto valid = check_request(extents, memory); !valid) return fail_here(valid.error().code, valid.error().what);
   Transferred moved;
   MemoryCursor cursor(memory);
   RunCursor runs(extents);
@@ -222,8 +215,7 @@ Result<Transferred> PosixStorage::transfer(Direction direction, std::span<const 
       gather(cursor, run->length, pieces);
       const ssize_t done = uninterrupted([&] { return call_once(direction, run->offset, pieces); });
       if (done < 0 || (done == 0 && !reads))
-        return fail_errno(done < 0 ? errno : EIO, describe(reads ? "reading" : "writing", *run),
-                          path_);
+        return fail_errno(done < 0 ? errno : EIO, describe(reads ? "reading" : "writing", *run), path_);
       ++moved.requests;
       moved.eof = done == 0;
       if (moved.eof) return moved;
@@ -308,8 +300,7 @@ Status PosixStorage::sync() {
 
 Result<std::unique_ptr<RangeLock>> PosixStorage::lock(Extent range, LockMode mode) {
   const std::string what = describe("locking", range);
-  if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
-    return fail_here(Code::kArgument, what);
+  if (range.offset < 0 || range.length < 0 || range.end() < range.offset) return fail_here(Code::kArgument, what);
   if (range.empty()) return std::make_unique<RangeLock>();
   const bool shared = mode == LockMode::kShared, now = mode == LockMode::kExclusiveNow;
   const auto in_use = [&] { return fail_here(Code::kFileInUse, what + ": somebody else holds a lock there"); };
@@ -323,13 +314,11 @@ Result<std::unique_ptr<RangeLock>> PosixStorage::lock(Extent range, LockMode mod
   unlock(ticket);
   if (now && (why == EAGAIN || why == EACCES)) return in_use();
   if (why == EBADF)
-    return fail_here(Code::kAccess,
-                     what + (shared ? ": a shared lock needs a file opened for reading"
-                                    : ": an exclusive lock needs a file opened for writing"));
+    return fail_here(Code::kAccess, what + (shared ? ": a shared lock needs a file opened for reading"
+                                                   : ": an exclusive lock needs a file opened for writing"));
   if (!means_no_locks(why)) return fail_errno(why, what, path_);
   locks_ = false;
-  return fail_here(Code::kUnsupportedOperation,
-                   what + ": the file system has no range locks (F_OFD_SETLKW)", why);
+  return fail_here(Code::kUnsupportedOperation, what + ": the file system has no range locks (F_OFD_SETLKW)", why);
 }
 
 int flags_of(const OpenMode& mode) {
@@ -369,10 +358,9 @@ Status create_posix(const std::string& path, const OpenMode& mode) {
   return {};
 }
 
-Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode,
-                                            const PosixCalls& calls, FileId* id) {
-  if (!mode.read && !mode.write)
-    return fail({.code = Code::kArgument, .what = "opening for nothing", .path = path});
+Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, const PosixCalls& calls,
+                                            FileId* id) {
+  if (!mode.read && !mode.write) return fail({.code = Code::kArgument, .what = "opening for nothing", .path = path});
   ASSIGN_OR_RETURN(const int fd, opened(path, mode));
   auto storage = std::make_unique<PosixStorage>(fd, path, mode, calls);
   RETURN_IF_ERROR(storage->inspect(id));

@@ -26,11 +26,12 @@ struct PosixCalls {
   int (*fallocate)(int fd, int mode, off_t offset, off_t length) = ::fallocate;
   int (*fsync)(int fd) = ::fsync;
   // fcntl's commands that take a struct flock.
-  int (*lock)(int fd, int command, struct flock* range) =
-      [](int fd, int command, struct flock* range) { return ::fcntl(fd, command, range); };
+  int (*lock)(int fd, int command, struct flock* range) = [](int fd, int command, struct flock* range) {
+    return ::fcntl(fd, command, range);
+  };
 };
 
-Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode,
-                                            const PosixCalls& calls, FileId* id = nullptr);
+Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, const PosixCalls& calls,
+                                            FileId* id = nullptr);
 
 }  // namespace stridio

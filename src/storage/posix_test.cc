@@ -56,12 +56,10 @@ PosixCalls scripted() {
     return script.fails(offset, length) ? -1 : ::pwrite(fd, data, length, offset);
   };
   calls.preadv = [](int fd, const iovec* pieces, int count, off_t offset) -> ssize_t {
-    return script.fails(offset, length_of(pieces, count)) ? -1
-                                                          : ::preadv(fd, pieces, count, offset);
+    return script.fails(offset, length_of(pieces, count)) ? -1 : ::preadv(fd, pieces, count, offset);
   };
   calls.pwritev = [](int fd, const iovec* pieces, int count, off_t offset) -> ssize_t {
-    return script.fails(offset, length_of(pieces, count)) ? -1
-                                                          : ::pwritev(fd, pieces, count, offset);
+    return script.fails(offset, length_of(pieces, count)) ? -1 : ::pwritev(fd, pieces, count, offset);
   };
   return calls;
 }
@@ -83,9 +81,7 @@ class Posix : public ::testing::Test {
   const std::string path_ = directory_.file("data");
 };
 
-Span span_of(std::string& text) {
-  return {reinterpret_cast<std::byte*>(text.data()), static_cast<Bytes>(text.size())};
-}
+Span span_of(std::string& text) { return {reinterpret_cast<std::byte*>(text.data()), static_cast<Bytes>(text.size())}; }
 
 // ---- Opening and removing
 
@@ -268,13 +264,10 @@ TEST_F(Posix, NoLocksOnThisFileSystem) {
 
 TEST_F(Posix, LocksFoundMissingLaterAreNoLongerPromised) {
   PosixCalls calls;
-  calls.lock = [](int, int command, struct flock*) {
-    return command == F_OFD_GETLK ? 0 : (errno = ENOLCK, -1);
-  };
+  calls.lock = [](int, int command, struct flock*) { return command == F_OFD_GETLK ? 0 : (errno = ENOLCK, -1); };
   const auto storage = open(calls);
   EXPECT_TRUE(storage->caps().locks);
-  for (int attempt = 0; attempt < 2;
-       ++attempt)  // the first must not be left in the way of the second
+  for (int attempt = 0; attempt < 2; ++attempt)  // the first must not be left in the way of the second
     EXPECT_FALSE(storage->lock({0, 10}, LockMode::kExclusive));
   EXPECT_FALSE(storage->caps().locks);
 }
@@ -308,8 +301,8 @@ TEST_F(Posix, WhatIsCutOffWhileMappedIsNoCrash) {
 // Each by an own open, as ranks do.
 TEST_F(Posix, WhatIsStoredInMappingsOutlivesTheFilesGrowth) {
   if (!open()->caps().maps) GTEST_SKIP() << "the file system of " << path_ << " is not mapped";
-  constexpr Extent kRanges[] = {{3523, 124}, {2058, 28}, {1746, 102}, {2692, 86}, {2432, 71},
-                                {4415, 604}, {1236, 134}, {2991, 12}, {2787, 97}};
+  constexpr Extent kRanges[] = {{3523, 124}, {2058, 28},  {1746, 102}, {2692, 86}, {2432, 71},
+                                {4415, 604}, {1236, 134}, {2991, 12},  {2787, 97}};
   constexpr int kRounds = 4000;
   const std::vector<std::byte> bytes(604, std::byte{7});
   std::barrier together(std::size(kRanges));
@@ -332,7 +325,8 @@ TEST_F(Posix, WhatIsStoredInMappingsOutlivesTheFilesGrowth) {
       std::vector<std::byte> all(5019);
       EXPECT_TRUE(storage->read({0, 5019}, all.data()));
       for (const Extent& range : kRanges)
-        lost += std::any_of(all.begin() + range.offset, all.begin() + range.end(), [](std::byte byte) { return byte != std::byte{7}; });
+        lost += std::any_of(all.begin() + range.offset, all.begin() + range.end(),
+                            [](std::byte byte) { return byte != std::byte{7}; });
     }
   };
   std::vector<std::thread> threads;
@@ -349,7 +343,8 @@ TEST_F(Posix, OtherBusErrorsStillEndTheProgram) {
     ::raise(SIGBUS);
   };
   // Address sanitizer's own handler, which was there before ours, ends it with a status.
-  EXPECT_EXIT(crash(), [](int status) { return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : status != 0; }, "");
+  EXPECT_EXIT(
+      crash(), [](int status) { return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : status != 0; }, "");
 }
 
 TEST_F(Posix, AFullDiskIsNoCrash) {

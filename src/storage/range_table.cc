@@ -44,8 +44,7 @@ void RangeTable::release(Ticket ticket, const std::function<void(Extent)>& free_
     const Extent range = ticket->range;
     held_.erase(ticket);
     if (free_part) {
-      for (Extent part = first_free(range, range.offset); !part.empty();
-           part = first_free(range, part.end()))
+      for (Extent part = first_free(range, range.offset); !part.empty(); part = first_free(range, part.end()))
         free_part(part);
     }
   }

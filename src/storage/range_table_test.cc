@@ -13,8 +13,7 @@ constexpr LockMode kShared = LockMode::kShared;
 TEST(RangeTable, FreesTheWholeRangeOfTheOnlyTicket) {
   RangeTable table;
   std::vector<Extent> freed;
-  table.release(table.acquire({3, 7}, LockMode::kExclusive),
-                [&](Extent part) { freed.push_back(part); });
+  table.release(table.acquire({3, 7}, LockMode::kExclusive), [&](Extent part) { freed.push_back(part); });
   EXPECT_EQ(freed, (std::vector<Extent>{{3, 7}}));
 }
 

@@ -14,9 +14,8 @@ Result<Bytes> total_of(std::span<const Extent> extents) {
   for (const Extent& extent : extents) {
     if (extent.offset < 0 || extent.length < 0 || extent.length > kMost - extent.offset ||
         extent.length > kMost - total)
-      return fail(Code::kArgument, "extent of " + std::to_string(extent.length) +
-                                       " bytes at offset " + std::to_string(extent.offset) +
-                                       " is not within 0 .. 2^63 - 1");
+      return fail(Code::kArgument, "extent of " + std::to_string(extent.length) + " bytes at offset " +
+                                       std::to_string(extent.offset) + " is not within 0 .. 2^63 - 1");
     total += extent.length;
   }
   return total;
@@ -26,8 +25,7 @@ Result<Bytes> total_of(std::span<const Span> memory) {
   Bytes total = 0;
   for (const Span& piece : memory) {
     if (piece.length < 0 || piece.length > kMost - total)
-      return fail(Code::kArgument,
-                  "memory piece of " + std::to_string(piece.length) + " bytes is not possible");
+      return fail(Code::kArgument, "memory piece of " + std::to_string(piece.length) + " bytes is not possible");
     total += piece.length;
   }
   return total;
@@ -39,8 +37,8 @@ Status check_request(std::span<const Extent> extents, std::span<const Span> memo
   ASSIGN_OR_RETURN(const Bytes in_file, total_of(extents));
   ASSIGN_OR_RETURN(const Bytes in_memory, total_of(memory));
   if (in_file != in_memory)
-    return fail(Code::kArgument, "the extents hold " + std::to_string(in_file) +
-                                     " bytes, the memory " + std::to_string(in_memory));
+    return fail(Code::kArgument,
+                "the extents hold " + std::to_string(in_file) + " bytes, the memory " + std::to_string(in_memory));
   return {};
 }
 

@@ -62,10 +62,8 @@ class Storage {
   // the order given): both lists describe the same number of bytes, cut at different places or not.
   // A read past the end is no error: it returns the bytes before the end of the file. With extents
   // not in ascending order it stops at the first extent that meets the end.
-  virtual Result<Transferred> readv(std::span<const Extent> extents,
-                                    std::span<const Span> memory) = 0;
-  virtual Result<Transferred> writev(std::span<const Extent> extents,
-                                     std::span<const Span> memory) = 0;
+  virtual Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) = 0;
+  virtual Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) = 0;
 
   // Lays `range` of the file into memory and has `body` read or, where `writes`, write there: its arguments are the
   // address of the range's first byte, and how many bytes of the range the file has; it returns how many it moved. For

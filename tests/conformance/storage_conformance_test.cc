@@ -66,20 +66,16 @@ StorageOpener fresh_delayed() {
 }
 
 StorageOpener fresh_faultless() {
-  return wrapped(fresh_posix({}),
-                 [](auto storage) { return wrap_fault(std::move(storage), FaultPlan{}); });
+  return wrapped(fresh_posix({}), [](auto storage) { return wrap_fault(std::move(storage), FaultPlan{}); });
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Storages, StorageSuite,
     ::testing::Values(
         StorageCase{.name = "posix", .fresh = [] { return fresh_posix({}); }, .sparse = true},
-        StorageCase{.name = "posix_unreliable",
-                    .fresh = [] { return fresh_posix(unreliable_calls()); },
-                    .sparse = true},
-        StorageCase{.name = "posix_modest",
-                    .fresh = [] { return fresh_posix(modest_calls()); },
-                    .sparse = true},
+        StorageCase{
+            .name = "posix_unreliable", .fresh = [] { return fresh_posix(unreliable_calls()); }, .sparse = true},
+        StorageCase{.name = "posix_modest", .fresh = [] { return fresh_posix(modest_calls()); }, .sparse = true},
         StorageCase{.name = "memory", .fresh = fresh_memory},
         StorageCase{.name = "trace_posix", .fresh = fresh_traced, .sparse = true},
         StorageCase{.name = "delay_memory", .fresh = fresh_delayed},

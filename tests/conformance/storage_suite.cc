@@ -9,9 +9,7 @@ namespace stridio {
 
 void PrintTo(const StorageCase& one, std::ostream* out) { *out << one.name; }
 
-std::string storage_case_name(const ::testing::TestParamInfo<StorageCase>& info) {
-  return info.param.name;
-}
+std::string storage_case_name(const ::testing::TestParamInfo<StorageCase>& info) { return info.param.name; }
 
 void StorageSuite::SetUp() {
   opener_ = GetParam().fresh();
@@ -63,16 +61,14 @@ TEST_P(StorageSuite, ListsMayBeInAnyOrder) {
   Data data = numbered(9);
   write_all(*storage_, {{20, 3}, {0, 2}, {10, 4}}, {span_of(data)});
   EXPECT_EQ(storage_->size(), Bytes{23});
-  EXPECT_EQ(read_list(*storage_, {{10, 4}, {20, 3}, {0, 2}}),
-            joined({numbered(4, 6), numbered(3, 1), numbered(2, 4)}));
+  EXPECT_EQ(read_list(*storage_, {{10, 4}, {20, 3}, {0, 2}}), joined({numbered(4, 6), numbered(3, 1), numbered(2, 4)}));
 }
 
 TEST_P(StorageSuite, AdjacentExtentsOfAnyOrderKeepTheirOrder) {
   Data data = numbered(6);
   write_all(*storage_, {{2, 2}, {4, 2}, {0, 2}}, {span_of(data)});
   EXPECT_EQ(whole(*storage_), joined({numbered(2, 5), numbered(4, 1)}));
-  EXPECT_EQ(read_list(*storage_, {{4, 2}, {2, 2}, {0, 2}}),
-            joined({numbered(2, 3), numbered(2, 1), numbered(2, 5)}));
+  EXPECT_EQ(read_list(*storage_, {{4, 2}, {2, 2}, {0, 2}}), joined({numbered(2, 3), numbered(2, 1), numbered(2, 5)}));
 }
 
 TEST_P(StorageSuite, MemoryMayBeCutElsewhereThanExtents) {
@@ -87,8 +83,8 @@ TEST_P(StorageSuite, MemoryMayBeCutElsewhereThanExtents) {
   const auto moved = storage_->readv(extents, memory);
   ASSERT_TRUE(succeeded(moved));
   EXPECT_EQ(moved->bytes, 25);
-  EXPECT_EQ(in, joined({numbered(2, 21), Data(8, kUntouched), numbered(3, 23), numbered(10, 1),
-                        Data(7, kUntouched), numbered(10, 11)}));
+  EXPECT_EQ(in, joined({numbered(2, 21), Data(8, kUntouched), numbered(3, 23), numbered(10, 1), Data(7, kUntouched),
+                        numbered(10, 11)}));
 }
 
 TEST_P(StorageSuite, NothingIsMovedByZeroLengths) {
@@ -108,8 +104,7 @@ TEST_P(StorageSuite, ReadsStopAtTheEnd) {
   EXPECT_EQ(read_at(*storage_, 90, 20), numbered(10, 91));
   EXPECT_TRUE(read_at(*storage_, 100, 1).empty());
   EXPECT_TRUE(read_at(*storage_, 5000, 10).empty());
-  EXPECT_EQ(read_list(*storage_, {{0, 5}, {95, 10}, {200, 10}}),
-            joined({numbered(5), numbered(5, 96)}));
+  EXPECT_EQ(read_list(*storage_, {{0, 5}, {95, 10}, {200, 10}}), joined({numbered(5), numbered(5, 96)}));
 }
 
 TEST_P(StorageSuite, ReadsStopAtTheFirstExtentThatMeetsTheEnd) {
@@ -166,8 +161,7 @@ TEST_P(StorageSuite, MemoryMayBeInManyPieces) {
   EXPECT_TRUE(read_at(*storage_, 11, kCount * kLength) == packed);
   const Extent extent{11, kCount * kLength};
   ASSERT_TRUE(succeeded(storage_->readv({&extent, 1}, to)));
-  for (Bytes i = 0; i < kCount * kStride; ++i)
-    ASSERT_EQ(in[i], i % kStride < kLength ? out[i] : kUntouched) << i;
+  for (Bytes i = 0; i < kCount * kStride; ++i) ASSERT_EQ(in[i], i % kStride < kLength ? out[i] : kUntouched) << i;
 }
 
 TEST_P(StorageSuite, OffsetsBeyond32Bits) {

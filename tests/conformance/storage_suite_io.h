@@ -73,9 +73,7 @@ inline Data read_list(Storage& storage, std::vector<Extent> extents) {
   return data;
 }
 
-inline Data read_at(Storage& storage, Offset offset, Bytes length) {
-  return read_list(storage, {{offset, length}});
-}
+inline Data read_at(Storage& storage, Offset offset, Bytes length) { return read_list(storage, {{offset, length}}); }
 
 inline Data whole(Storage& storage) {
   const auto size = storage.size();
@@ -90,11 +88,9 @@ inline Data joined(std::initializer_list<Data> parts) {
 }
 
 template <typename T>
-void expect_error(const Result<T>& result, std::initializer_list<Code> codes,
-                  const Storage& storage) {
+void expect_error(const Result<T>& result, std::initializer_list<Code> codes, const Storage& storage) {
   ASSERT_FALSE(result.has_value());
-  EXPECT_NE(std::find(codes.begin(), codes.end(), result.error().code), codes.end())
-      << result.error().text();
+  EXPECT_NE(std::find(codes.begin(), codes.end(), result.error().code), codes.end()) << result.error().text();
   EXPECT_FALSE(result.error().what.empty());
   EXPECT_EQ(result.error().path, storage.path());
 }

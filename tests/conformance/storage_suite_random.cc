@@ -52,8 +52,7 @@ ScatteredMemory scatter(Random& random, Bytes length) {
   }
   std::shuffle(places.begin(), places.end(), random);
   ScatteredMemory memory{Data(end + 30, kUntouched), {}};
-  for (const Extent& place : places)
-    memory.pieces.push_back({memory.buffer.data() + place.offset, place.length});
+  for (const Extent& place : places) memory.pieces.push_back({memory.buffer.data() + place.offset, place.length});
   return memory;
 }
 
@@ -63,18 +62,13 @@ class Oracle {
 
   void step() {
     switch (draw(random_, 0, 9)) {
-      case 0:
-        return resize();
-      case 1:
-        return reserve();
-      case 2:
-        return compare();
+      case 0: return resize();
+      case 1: return reserve();
+      case 2: return compare();
       case 3:
       case 4:
-      case 5:
-        return read();
-      default:
-        return write();
+      case 5: return read();
+      default: return write();
     }
   }
 
@@ -108,8 +102,7 @@ class Oracle {
     Data data;
     for (const Extent& extent : extents) {
       const Extent present = intersect(extent, {0, static_cast<Bytes>(bytes_.size())});
-      if (!present.empty())
-        data.insert(data.end(), bytes_.begin() + present.offset, bytes_.begin() + present.end());
+      if (!present.empty()) data.insert(data.end(), bytes_.begin() + present.offset, bytes_.begin() + present.end());
       if (present.length < extent.length) break;
     }
     return data;
@@ -123,8 +116,7 @@ class Oracle {
     std::size_t at = 0;
     for (const Span& piece : memory.pieces) {
       const std::size_t length = std::min<std::size_t>(piece.length, data.size() - at);
-      std::copy_n(data.begin() + at, length,
-                  wanted.buffer.begin() + (piece.data - memory.buffer.data()));
+      std::copy_n(data.begin() + at, length, wanted.buffer.begin() + (piece.data - memory.buffer.data()));
       at += length;
     }
     const auto moved = storage_.readv(extents, memory.pieces);

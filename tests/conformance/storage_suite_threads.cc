@@ -32,13 +32,9 @@ std::future<void> visit(Storage& storage, Extent range, LockMode mode) {
   return std::async(std::launch::async, [&storage, range, mode] { lock(storage, range, mode); });
 }
 
-bool waits(std::future<void>& visitor) {
-  return visitor.wait_for(kLong) == std::future_status::timeout;
-}
+bool waits(std::future<void>& visitor) { return visitor.wait_for(kLong) == std::future_status::timeout; }
 
-bool arrives(std::future<void>&& visitor) {
-  return visitor.wait_for(kForever) == std::future_status::ready;
-}
+bool arrives(std::future<void>&& visitor) { return visitor.wait_for(kForever) == std::future_status::ready; }
 
 // ---- Several handles and threads
 
@@ -59,8 +55,7 @@ TEST_P(StorageSuite, ThreadsWriteDisjointRanges) {
     Storage& storage = thread % 2 == 0 ? *storage_ : *other;
     for (int round = 0; round < kRounds; ++round) {
       std::vector<Extent> extents;
-      for (int i = 0; i < kList; ++i)
-        extents.push_back({((round * kList + i) * kThreads + thread) * kBlock, kBlock});
+      for (int i = 0; i < kList; ++i) extents.push_back({((round * kList + i) * kThreads + thread) * kBlock, kBlock});
       Data data(kList * kBlock, static_cast<std::byte>(thread + 1));
       write_all(storage, extents, {span_of(data)});
       EXPECT_EQ(read_list(storage, extents), data);
@@ -183,8 +178,7 @@ TEST_P(StorageSuite, LocksMakeReadModifyWriteSafe) {
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i)
-    threads.emplace_back([&, i] { work(i % 2 == 0 ? *storage_ : *other); });
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back([&, i] { work(i % 2 == 0 ? *storage_ : *other); });
   for (std::thread& thread : threads) thread.join();
   std::int32_t number = 0;
   ASSERT_TRUE(succeeded(storage_->read({0, 4}, reinterpret_cast<std::byte*>(&number))));

@@ -265,7 +265,8 @@ TEST_F(BadInput, DataRepresentations) {
   EXPECT_MPI_ERROR(MPI_Register_datarep("native", convert, convert, extent, nullptr), MPI_ERR_DUP_DATAREP, "native");
   EXPECT_MPI_ERROR(MPI_Register_datarep(std::string(500, 'x').c_str(), convert, convert, extent, nullptr), MPI_ERR_ARG,
                    "MPI_MAX_DATAREP_STRING");
-  EXPECT_MPI_ERROR(MPI_Register_datarep("no_extent", convert, convert, nullptr, nullptr), MPI_ERR_ARG, "extent function");
+  EXPECT_MPI_ERROR(MPI_Register_datarep("no_extent", convert, convert, nullptr, nullptr), MPI_ERR_ARG,
+                   "extent function");
   MPI_File fh = open();
   EXPECT_MPI_ERROR(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "bad_input", MPI_INFO_NULL), MPI_ERR_CONVERSION,
                    "gave -3 bytes");

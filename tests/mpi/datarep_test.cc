@@ -249,12 +249,8 @@ TEST_F(DatarepTest, External32OfRandomStructuresThroughEveryKindOfCall) {
     MPI_Status status;
     MPI_Request request;
     switch (round % 4) {
-      case 0:
-        EXPECT_MPI_OK(MPI_File_write_all(fh, memory.data(), 1, type, &status));
-        break;
-      case 1:
-        EXPECT_MPI_OK(MPI_File_write_at(fh, 0, memory.data(), 1, type, &status));
-        break;
+      case 0: EXPECT_MPI_OK(MPI_File_write_all(fh, memory.data(), 1, type, &status)); break;
+      case 1: EXPECT_MPI_OK(MPI_File_write_at(fh, 0, memory.data(), 1, type, &status)); break;
       case 2:
         EXPECT_MPI_OK(MPI_File_iwrite_at_all(fh, 0, memory.data(), 1, type, &request));
         EXPECT_MPI_OK(MPI_Wait(&request, &status));
@@ -279,9 +275,7 @@ TEST_F(DatarepTest, External32OfRandomStructuresThroughEveryKindOfCall) {
         MPI_Type_free(&type);  // allowed while the access is pending
         EXPECT_MPI_OK(MPI_Wait(&request, &status));
         break;
-      case 1:
-        EXPECT_MPI_OK(MPI_File_read_at_all(fh, 0, back.data(), 1, type, &status));
-        break;
+      case 1: EXPECT_MPI_OK(MPI_File_read_at_all(fh, 0, back.data(), 1, type, &status)); break;
       case 2:
         EXPECT_MPI_OK(MPI_File_seek(fh, 0, MPI_SEEK_SET));
         EXPECT_MPI_OK(MPI_File_read(fh, back.data(), 1, type, &status));

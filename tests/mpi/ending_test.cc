@@ -44,8 +44,10 @@ struct Kept {
   const char* hint;
   const char* value;
 };
-constexpr Kept kKept[] = {{".flat", "stridio_cache", "enable"}, {".interval", "stridio_layout", "interval"}, {".plain", "", ""},
-                         {".nodes", "stridio_node_ranks", "1"}};
+constexpr Kept kKept[] = {{".flat", "stridio_cache", "enable"},
+                          {".interval", "stridio_layout", "interval"},
+                          {".plain", "", ""},
+                          {".nodes", "stridio_node_ranks", "1"}};
 constexpr int kInts = 1000;
 
 std::vector<int> ints_of(int rank) { return std::vector<int>(kInts, 100 + rank); }
@@ -82,8 +84,10 @@ std::string finalize() {
 
 int check_left(const std::string& path, int rank) {
   const std::string said = finalize();
-  const std::string expected = rank == 0 ? "MPI_Finalize was called with 5 files open" : "MPI_Finalize was called with 1 file open";
-  const bool told = said.find(expected) != std::string::npos && said.find(path + (rank == 0 ? ".flat" : ".gone")) != std::string::npos;
+  const std::string expected =
+      rank == 0 ? "MPI_Finalize was called with 5 files open" : "MPI_Finalize was called with 1 file open";
+  const bool told = said.find(expected) != std::string::npos &&
+                    said.find(path + (rank == 0 ? ".flat" : ".gone")) != std::string::npos;
   const bool gone = access((path + ".gone." + std::to_string(rank)).c_str(), F_OK) != 0;
   if (!told) std::printf("rank %d: it said \"%s\"\n", rank, said.c_str());
   if (!gone) std::printf("rank %d: MPI_MODE_DELETE_ON_CLOSE was forgotten\n", rank);

@@ -45,9 +45,7 @@ Buffer content(int from, int to, std::size_t length) {
   Buffer bytes(length);
   for (std::size_t i = 0; i < length; ++i)
     bytes[i] = static_cast<std::byte>(
-        (static_cast<std::size_t>(from) * 37 + static_cast<std::size_t>(to) * 11 + i) *
-            2654435761u >>
-        24);
+        (static_cast<std::size_t>(from) * 37 + static_cast<std::size_t>(to) * 11 + i) * 2654435761u >> 24);
   return bytes;
 }
 
@@ -55,8 +53,7 @@ void expect_allgather_works(Group& group) {
   for (int round = 0; round < 20; ++round) {
     const auto all = allgather(group, group.rank() * 100 + round);
     ASSERT_TRUE(all) << all.error().text();
-    for (int r = 0; r < group.size(); ++r)
-      ASSERT_EQ((*all)[static_cast<std::size_t>(r)], r * 100 + round);
+    for (int r = 0; r < group.size(); ++r) ASSERT_EQ((*all)[static_cast<std::size_t>(r)], r * 100 + round);
   }
   const Buffer mine = content(group.rank(), 0, Group::kAgreementBytes);
   const auto all = allgatherv(group, mine);
@@ -68,8 +65,7 @@ void expect_allgather_works(Group& group) {
 
 void expect_alltoallv_works(Group& group, std::size_t longest) {
   std::mt19937_64 random(seed());
-  const auto ranks = static_cast<std::size_t>(group.size()),
-             me = static_cast<std::size_t>(group.rank());
+  const auto ranks = static_cast<std::size_t>(group.size()), me = static_cast<std::size_t>(group.rank());
   std::vector<std::size_t> lengths(ranks * ranks);
   for (auto& length : lengths) length = random() % 3 == 0 ? 0 : random() % (longest + 1);
   std::vector<Buffer> sends, expected;
@@ -186,8 +182,7 @@ TEST_P(GroupOverMpi, AWaitDrivesTheHost) {
   }
   ASSERT_TRUE((*group)->barrier());
   MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-  for (int r = 1; r < world_size() && world_rank() == 0; ++r)
-    EXPECT_EQ(landed[static_cast<std::size_t>(r)], sent);
+  for (int r = 1; r < world_size() && world_rank() == 0; ++r) EXPECT_EQ(landed[static_cast<std::size_t>(r)], sent);
 }
 
 INSTANTIATE_TEST_SUITE_P(NodeRanks, GroupOverMpi, ::testing::Values(0, 1, 2),
@@ -318,9 +313,8 @@ TEST(Measure, Calls) {
   const auto shared = acquire_group(MPI_COMM_WORLD, 0), messages = acquire_group(MPI_COMM_WORLD, 1);
   measure("allgather of 64 bytes, shared", 2000, [&] { (void)(*shared)->allgather(mine, all); });
   measure("allgather of 64 bytes, messages", 200, [&] { (void)(*messages)->allgather(mine, all); });
-  measure("MPI_Allgather of 64 bytes", 200, [&] {
-    MPI_Allgather(mine.data(), 64, MPI_BYTE, all.data(), 64, MPI_BYTE, MPI_COMM_WORLD);
-  });
+  measure("MPI_Allgather of 64 bytes", 200,
+          [&] { MPI_Allgather(mine.data(), 64, MPI_BYTE, all.data(), 64, MPI_BYTE, MPI_COMM_WORLD); });
   const std::vector<Buffer> large(ranks, Buffer(1'000'000));
   measure("alltoallv of 1 MB a pair, shared", 20, [&] { (void)alltoallv(**shared, large); });
   measure("alltoallv of 1 MB a pair, messages", 20, [&] { (void)alltoallv(**messages, large); });

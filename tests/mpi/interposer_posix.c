@@ -12,8 +12,8 @@ enum { kMost = 4096 };
 static atomic_char watched[kMost];
 static atomic_long opens, closes, bytes_written, bytes_read, syncs;
 
-#define NEXT(name)                           \
-  static __typeof__(name)* next;             \
+#define NEXT(name)               \
+  static __typeof__(name)* next; \
   if (next == NULL) next = (__typeof__(name)*)dlsym(RTLD_NEXT, #name)
 
 static int is_watched(int fd) { return fd >= 0 && fd < kMost && watched[fd]; }
@@ -29,22 +29,22 @@ static ssize_t add(atomic_long* total, int fd, ssize_t bytes) {
   return bytes;
 }
 
-#define MODE                                 \
-  va_list arguments;                         \
-  va_start(arguments, flags);                \
+#define MODE                                     \
+  va_list arguments;                             \
+  va_start(arguments, flags);                    \
   const mode_t mode = va_arg(arguments, mode_t); \
   va_end(arguments)
-#define OPEN(name)                                  \
-  int name(const char* path, int flags, ...) {      \
-    NEXT(name);                                     \
-    MODE;                                           \
-    return watch(path, next(path, flags, mode));    \
+#define OPEN(name)                               \
+  int name(const char* path, int flags, ...) {   \
+    NEXT(name);                                  \
+    MODE;                                        \
+    return watch(path, next(path, flags, mode)); \
   }
-#define OPENAT(name)                                      \
+#define OPENAT(name)                                       \
   int name(int folder, const char* path, int flags, ...) { \
-    NEXT(name);                                           \
-    MODE;                                                 \
-    return watch(path, next(folder, path, flags, mode));  \
+    NEXT(name);                                            \
+    MODE;                                                  \
+    return watch(path, next(folder, path, flags, mode));   \
   }
 OPEN(open)
 OPEN(open64)
@@ -70,20 +70,20 @@ int fdatasync(int fd) {
   return next(fd);
 }
 
-#define PLAIN(name, total, type)                                                 \
-  ssize_t name(int fd, type buffer, size_t length) {                             \
-    NEXT(name);                                                                  \
-    return add(&total, fd, next(fd, buffer, length));                            \
+#define PLAIN(name, total, type)                      \
+  ssize_t name(int fd, type buffer, size_t length) {  \
+    NEXT(name);                                       \
+    return add(&total, fd, next(fd, buffer, length)); \
   }
-#define AT(name, total, type, offset_type)                                       \
-  ssize_t name(int fd, type buffer, size_t length, offset_type offset) {         \
-    NEXT(name);                                                                  \
-    return add(&total, fd, next(fd, buffer, length, offset));                    \
+#define AT(name, total, type, offset_type)                               \
+  ssize_t name(int fd, type buffer, size_t length, offset_type offset) { \
+    NEXT(name);                                                          \
+    return add(&total, fd, next(fd, buffer, length, offset));            \
   }
-#define VECTOR(name, total, offset_type)                                         \
+#define VECTOR(name, total, offset_type)                                            \
   ssize_t name(int fd, const struct iovec* pieces, int count, offset_type offset) { \
-    NEXT(name);                                                                  \
-    return add(&total, fd, next(fd, pieces, count, offset));                     \
+    NEXT(name);                                                                     \
+    return add(&total, fd, next(fd, pieces, count, offset));                        \
   }
 PLAIN(write, bytes_written, const void*)
 PLAIN(read, bytes_read, void*)

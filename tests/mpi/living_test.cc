@@ -112,9 +112,10 @@ TEST_F(Living, AFileIsOpenedTwiceByAProcess) {
 }
 
 TEST_F(Living, NamesWithPrefixesSpacesAndOtherLetters) {
-  for (const char* prefix : {"", "ufs:", "nfs:", "lustre:", "gpfs:", "panfs:", "xfs:"}) write_by(prefix + path(), path());
-  for (const char* last : {"with a space", " before", "behind ", "quote'\"", "$HOME", "*", "a:b", "ufs:", "\xc3\xa4\xe2\x82\xac",
-                           "line\nbreak", "\xff\xfe"}) {
+  for (const char* prefix : {"", "ufs:", "nfs:", "lustre:", "gpfs:", "panfs:", "xfs:"})
+    write_by(prefix + path(), path());
+  for (const char* last : {"with a space", " before", "behind ", "quote'\"", "$HOME", "*", "a:b",
+                           "ufs:", "\xc3\xa4\xe2\x82\xac", "line\nbreak", "\xff\xfe"}) {
     write_by(folder() + "/" + last, folder() + "/" + last);
     write_by("ufs:" + folder() + "/" + last, folder() + "/" + last);
   }
@@ -123,7 +124,8 @@ TEST_F(Living, NamesWithPrefixesSpacesAndOtherLetters) {
 TEST_F(Living, LongNames) {
   // Up to the longest that the system takes: PATH_MAX counts the final nul.
   std::string deep = folder();
-  while (deep.size() < PATH_MAX - 1 - 200) deep += "/" + std::string(std::min<std::size_t>(150, PATH_MAX - 100 - deep.size()), 'd');
+  while (deep.size() < PATH_MAX - 1 - 200)
+    deep += "/" + std::string(std::min<std::size_t>(150, PATH_MAX - 100 - deep.size()), 'd');
   if (rank() == 0) fs::create_directories(deep);
   MPI_Barrier(MPI_COMM_WORLD);
   const std::string longest = deep + "/" + std::string(PATH_MAX - 1 - deep.size() - 1, 'f');
@@ -209,9 +211,10 @@ TEST_F(Living, ChildProcessesWithAFileOpen) {
     EXPECT_EQ(std::system("exit 3"), 3 << 8);
     // A child that ends as programs do, with its destructors and what is registered for the end.
     EXPECT_EQ(status_of_child([] {
-      std::fflush(nullptr);
-      std::exit(10);
-    }), 10);
+                std::fflush(nullptr);
+                std::exit(10);
+              }),
+              10);
     MPI_Barrier(MPI_COMM_WORLD);
     values.assign(1000, rank() + 50);
     EXPECT_MPI_OK(MPI_File_write_at_all(fh, 4000 * rank(), values.data(), 1000, MPI_INT, MPI_STATUS_IGNORE));

@@ -81,13 +81,9 @@ void Oracle::set_random_view(std::mt19937_64& mine) {
 int Oracle::write(int form, std::int64_t offset, const void* buffer, int count, MPI_Datatype type, MPI_Status* status) {
   int code = MPI_SUCCESS;
   switch (form) {
-    case 0:
-      return MPI_File_write_at_all(fh_, offset, buffer, count, type, status);
-    case 1:
-      return MPI_File_write_at(fh_, offset, buffer, count, type, status);
-    case 2:
-      MPI_File_seek(fh_, offset, MPI_SEEK_SET);
-      return MPI_File_write_all(fh_, buffer, count, type, status);
+    case 0: return MPI_File_write_at_all(fh_, offset, buffer, count, type, status);
+    case 1: return MPI_File_write_at(fh_, offset, buffer, count, type, status);
+    case 2: MPI_File_seek(fh_, offset, MPI_SEEK_SET); return MPI_File_write_all(fh_, buffer, count, type, status);
     case 3:
       code = MPI_File_write_at_all_begin(fh_, offset, buffer, count, type);
       return code != MPI_SUCCESS ? code : MPI_File_write_at_all_end(fh_, buffer, status);
@@ -102,13 +98,9 @@ int Oracle::write(int form, std::int64_t offset, const void* buffer, int count, 
 int Oracle::read(int form, std::int64_t offset, void* buffer, int count, MPI_Datatype type, MPI_Status* status) {
   int code = MPI_SUCCESS;
   switch (form) {
-    case 0:
-      return MPI_File_read_at_all(fh_, offset, buffer, count, type, status);
-    case 1:
-      return MPI_File_read_at(fh_, offset, buffer, count, type, status);
-    case 2:
-      MPI_File_seek(fh_, offset, MPI_SEEK_SET);
-      return MPI_File_read_all(fh_, buffer, count, type, status);
+    case 0: return MPI_File_read_at_all(fh_, offset, buffer, count, type, status);
+    case 1: return MPI_File_read_at(fh_, offset, buffer, count, type, status);
+    case 2: MPI_File_seek(fh_, offset, MPI_SEEK_SET); return MPI_File_read_all(fh_, buffer, count, type, status);
     case 3:
       code = MPI_File_read_at_all_begin(fh_, offset, buffer, count, type);
       return code != MPI_SUCCESS ? code : MPI_File_read_at_all_end(fh_, buffer, status);
@@ -243,18 +235,18 @@ TEST_F(Oracle, RandomAccessesLeaveTheBytesOfAnArray) {
   const std::uint64_t seed = shared_seed();
   const char* given = std::getenv("STRIDIO_CASES");
   const int cases = given != nullptr ? std::atoi(given) : 40;
-  const std::vector<Hints> hints = {{},
-                                     {{"stridio_method", "two_phase"}},
-                                     {{"stridio_node_ranks", "2"}},
-                                     {{"cb_buffer_size", "4096"}},
-                                     {{"stridio_layout", "interval"}},
-                                     {{"stridio_layout", "interval"}, {"stridio_method", "two_phase"}},
-                                     {{"stridio_layout", "interval"}, {"stridio_node_ranks", "2"}},
-                                     {{"stridio_node_ranks", "1"}, {"stridio_method", "two_phase"}},
-                                     {{"stridio_node_ranks", "2"}, {"stridio_method", "two_phase"}},
-                                     {{"stridio_node_ranks", "3"}, {"stridio_method", "two_phase"}},
-                                     {{"stridio_node_ranks", "2"}, {"stridio_method", "two_phase"},
-                                      {"cb_buffer_size", "512"}, {"cb_nodes", "3"}}};
+  const std::vector<Hints> hints = {
+      {},
+      {{"stridio_method", "two_phase"}},
+      {{"stridio_node_ranks", "2"}},
+      {{"cb_buffer_size", "4096"}},
+      {{"stridio_layout", "interval"}},
+      {{"stridio_layout", "interval"}, {"stridio_method", "two_phase"}},
+      {{"stridio_layout", "interval"}, {"stridio_node_ranks", "2"}},
+      {{"stridio_node_ranks", "1"}, {"stridio_method", "two_phase"}},
+      {{"stridio_node_ranks", "2"}, {"stridio_method", "two_phase"}},
+      {{"stridio_node_ranks", "3"}, {"stridio_method", "two_phase"}},
+      {{"stridio_node_ranks", "2"}, {"stridio_method", "two_phase"}, {"cb_buffer_size", "512"}, {"cb_nodes", "3"}}};
   for (int i = 0; i < cases; ++i) {
     run_case(seed + static_cast<std::uint64_t>(i), hints[static_cast<std::size_t>(i) % hints.size()]);
     int failed = HasFailure() ? 1 : 0, any = 0;

@@ -15,7 +15,8 @@ int run_plugin(const char* path) {
   MPI_File fh;
   MPI_Status status;
   MPI_Request request;
-  failures += MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &fh) != 0;
+  failures += MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE,
+                            MPI_INFO_NULL, &fh) != 0;
   value = 100 + rank;
   failures += MPI_File_write_at_all(fh, 4 * rank, &value, 1, MPI_INT, &status) != 0;
   value = 0;

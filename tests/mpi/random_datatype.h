@@ -18,9 +18,9 @@ struct MadeType {
 
 struct TypeLimits {
   int depth = 3;
-  MPI_Count size = 1 << 14;    // bytes of data
-  MPI_Count extent = 1 << 20;  // of extent and true extent
-  bool for_views = false;      // displacements ascend without overlap, tiles too, and none is negative
+  MPI_Count size = 1 << 14;        // bytes of data
+  MPI_Count extent = 1 << 20;      // of extent and true extent
+  bool for_views = false;          // displacements ascend without overlap, tiles too, and none is negative
   const MadeType* base = nullptr;  // built of copies of this type; null: of any predefined ones
 };
 

@@ -86,7 +86,8 @@ void use_file(MPI_Comm comm, const char* node_ranks) {
   check_ok(MPI_File_set_errhandler(fh, handler), "set_errhandler");
   MPI_Errhandler_free(&handler);
   handler_calls = 0;
-  check(MPI_File_write_at(fh, -1, &rank, 1, MPI_INT, &status) != MPI_SUCCESS && handler_calls == 1, "the handler was not called");
+  check(MPI_File_write_at(fh, -1, &rank, 1, MPI_INT, &status) != MPI_SUCCESS && handler_calls == 1,
+        "the handler was not called");
   MPI_Info used;
   MPI_Group group;
   check_ok(MPI_File_get_info(fh, &used), "get_info");
@@ -122,7 +123,8 @@ void use_session(Use use) {
   MPI_Comm comm;
   check_ok(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session), "session");
   check_ok(MPI_Group_from_session_pset(session, "mpi://WORLD", &group), "group");
-  check_ok(MPI_Comm_create_from_group(group, "stridio-sessions-test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm), "communicator");
+  check_ok(MPI_Comm_create_from_group(group, "stridio-sessions-test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm),
+           "communicator");
   use(comm);
   MPI_Group_free(&group);
   MPI_Comm_free(&comm);

@@ -155,7 +155,8 @@ int Runner::random_amode(Random& random) const {
 
 // `common` draws the same on all ranks; what may differ is drawn by (seed, rank).
 MPI_Info Runner::random_info(Random& common, int rank, bool opening, std::map<std::string, std::string>& same) {
-  static constexpr std::array<const char*, 7> kMethods = {"", "direct", "list", "mapped", "sieve", "independent", "two_phase"};
+  static constexpr std::array<const char*, 7> kMethods = {"",      "direct",      "list",     "mapped",
+                                                          "sieve", "independent", "two_phase"};
   const auto add = [&](int one_in, const char* name, const std::string& value) {
     if (pick(common, 1, one_in) == 1 && !value.empty()) same[name] = value;
   };

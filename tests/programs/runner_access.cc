@@ -113,14 +113,9 @@ void Runner::execute(std::size_t handle, std::int64_t offset, std::unique_ptr<Tr
        [&] { return start(transfer->form, arguments, ignore ? MPI_STATUS_IGNORE : &status, &transfer->request); });
   if (ignore) MPI_Status_set_elements_x(&status, MPI_BYTE, transfer->moved);
   switch (transfer->form.mode) {
-    case Mode::kBlocking:
-      return check(*transfer, status);
-    case Mode::kNonblocking:
-      pending_.push_back(std::move(transfer));
-      return;
-    case Mode::kSplit:
-      splits_[handle]->mine = std::move(transfer);
-      return;
+    case Mode::kBlocking: return check(*transfer, status);
+    case Mode::kNonblocking: pending_.push_back(std::move(transfer)); return;
+    case Mode::kSplit: splits_[handle]->mine = std::move(transfer); return;
   }
 }
 

@@ -218,12 +218,9 @@ std::vector<View> random_views(Random& random, int ranks, bool same, bool repeat
   const std::int64_t displacement = chance(random, 2) ? 0 : pick(random, 0, 300);
   if (same) return std::vector<View>(static_cast<std::size_t>(ranks), any_view(random, etype, repeats));
   switch (pick(random, 0, 3)) {
-    case 0:
-      return shares(random, ranks, etype, displacement);
-    case 1:
-      return distributed(random, ranks, etype, displacement);
-    case 2:
-      return slots(random, ranks, etype, displacement);
+    case 0: return shares(random, ranks, etype, displacement);
+    case 1: return distributed(random, ranks, etype, displacement);
+    case 2: return slots(random, ranks, etype, displacement);
     default:
       std::vector<View> views;
       for (int rank = 0; rank < ranks; ++rank) views.push_back(any_view(random, etype, repeats));

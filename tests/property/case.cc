@@ -19,14 +19,11 @@ enum class Arrangement { kScattered, kInterleaved, kSame };
 // Mostly small: the engine's limits are drawn as small. Some as large as several file domains.
 Bytes draw_span(Random& random) {
   switch (random() % 16) {
-    case 0:
-      return pick(random, 16000, 60000);
+    case 0: return pick(random, 16000, 60000);
     case 1:
     case 2:
-    case 3:
-      return pick(random, 4000, 16000);
-    default:
-      return pick(random, 20, 1500);
+    case 3: return pick(random, 4000, 16000);
+    default: return pick(random, 20, 1500);
   }
 }
 
@@ -82,12 +79,9 @@ Pattern draw_file(Random& random, const Case& drawn, Arrangement arrangement, By
   if (takes_any_order(drawn.cell.way) && one_in(random, 10)) return any_order(random, drawn.direction);
   if (one_in(random, 12)) return {};
   switch (arrangement) {
-    case Arrangement::kScattered:
-      return draw_scattered(random, shape, span);
-    case Arrangement::kSame:
-      return random_ascending(common, shape, span);
-    case Arrangement::kInterleaved:
-      return interleaved(common, shape, span, rank, drawn.crew.ranks);
+    case Arrangement::kScattered: return draw_scattered(random, shape, span);
+    case Arrangement::kSame: return random_ascending(common, shape, span);
+    case Arrangement::kInterleaved: return interleaved(common, shape, span, rank, drawn.crew.ranks);
   }
   return {};
 }
@@ -195,36 +189,24 @@ void draw_fault(Random& random, Case& drawn) {
 
 const char* name_of(Way way) {
   switch (way) {
-    case Way::kDirect:
-      return "direct";
-    case Way::kList:
-      return "list";
-    case Way::kMapped:
-      return "mapped";
-    case Way::kSieve:
-      return "sieve";
-    case Way::kIndependent:
-      return "independent";
-    case Way::kTwoPhaseShared:
-      return "two_phase (shared memory)";
-    case Way::kTwoPhaseMessages:
-      return "two_phase (messages)";
-    case Way::kPlanned:
-      return "planned";
+    case Way::kDirect: return "direct";
+    case Way::kList: return "list";
+    case Way::kMapped: return "mapped";
+    case Way::kSieve: return "sieve";
+    case Way::kIndependent: return "independent";
+    case Way::kTwoPhaseShared: return "two_phase (shared memory)";
+    case Way::kTwoPhaseMessages: return "two_phase (messages)";
+    case Way::kPlanned: return "planned";
   }
   return "?";
 }
 
 const char* name_of(FaultKind kind) {
   switch (kind) {
-    case FaultKind::kNone:
-      return "no fault";
-    case FaultKind::kTransient:
-      return "transient";
-    case FaultKind::kOnce:
-      return "once";
-    case FaultKind::kForGood:
-      return "for good";
+    case FaultKind::kNone: return "no fault";
+    case FaultKind::kTransient: return "transient";
+    case FaultKind::kOnce: return "once";
+    case FaultKind::kForGood: return "for good";
   }
   return "?";
 }
@@ -244,8 +226,10 @@ CrewOptions crew_of(std::uint64_t seed) {
   const Way way = cell_of(seed).way;
   crew.shared_memory = way == Way::kTwoPhaseShared || more % 2 == 0;
   const auto nodes = static_cast<int>(more / 2 % 3);
-  if (way == Way::kTwoPhaseMessages && crew.shared_memory) crew.ranks_per_node = 1 + nodes;
-  else if (way != Way::kTwoPhaseShared) crew.ranks_per_node = nodes;
+  if (way == Way::kTwoPhaseMessages && crew.shared_memory)
+    crew.ranks_per_node = 1 + nodes;
+  else if (way != Way::kTwoPhaseShared)
+    crew.ranks_per_node = nodes;
   return crew;
 }
 

@@ -25,9 +25,8 @@ enum class Way {
   kTwoPhaseMessages,
   kPlanned,
 };
-inline constexpr Way kWays[] = {Way::kDirect,      Way::kList,           Way::kMapped,         Way::kSieve,
-                                Way::kIndependent, Way::kTwoPhaseShared, Way::kTwoPhaseMessages,
-                                Way::kPlanned};
+inline constexpr Way kWays[] = {Way::kDirect,      Way::kList,           Way::kMapped,           Way::kSieve,
+                                Way::kIndependent, Way::kTwoPhaseShared, Way::kTwoPhaseMessages, Way::kPlanned};
 const char* name_of(Way way);
 inline bool collective(Way way) { return way >= Way::kIndependent; }
 

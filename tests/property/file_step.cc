@@ -214,17 +214,13 @@ std::unique_ptr<Step> draw_step(World& world) {
   const FileSetting& setting = world.setting;
   const bool may_seek = !setting.mode.sequential && world.ranks.front().view.capacity(setting.limit) > 0;
   switch (pick(world.random, 0, 23)) {
-    case 0:
-      return std::make_unique<SyncStep>();
-    case 1:
-      return std::make_unique<AtomicityStep>(world);
-    case 2:
-      return draw_mistake(world);
+    case 0: return std::make_unique<SyncStep>();
+    case 1: return std::make_unique<AtomicityStep>(world);
+    case 2: return draw_mistake(world);
     case 3:
       if (!setting.mode.writes()) break;
       return std::make_unique<ResizeStep>(world, one_in(world.random, 2));
-    case 11:
-      return std::make_unique<SizeStep>();
+    case 11: return std::make_unique<SizeStep>();
     case 4:
       if (!may_seek || !world.same_view) break;
       return std::make_unique<SeekStep>(world, true);
@@ -235,10 +231,8 @@ std::unique_ptr<Step> draw_step(World& world) {
     case 7:
     case 8:
     case 9:
-    case 10:
-      return draw_view(world);
-    default:
-      break;
+    case 10: return draw_view(world);
+    default: break;
   }
   return draw_transfer(world);
 }

@@ -189,8 +189,8 @@ static struct iovec* halve(const struct iovec* pieces, int count, int* kept) {
   return part;
 }
 
-static ssize_t move_half(ssize_t (*move)(int, const struct iovec*, int, off_t), int fd,
-                         const struct iovec* pieces, int count, off_t offset) {
+static ssize_t move_half(ssize_t (*move)(int, const struct iovec*, int, off_t), int fd, const struct iovec* pieces,
+                         int count, off_t offset) {
   int kept;
   struct iovec* part = halve(pieces, count, &kept);
   if (part == NULL) return move(fd, pieces, count, offset);
@@ -227,9 +227,7 @@ ssize_t pwritev(int fd, const struct iovec* pieces, int count, off_t offset) {
   return real.pwritev(fd, pieces, count, offset);
 }
 
-int ftruncate(int fd, off_t size) {
-  return judge(fd, SIZE) == FAIL ? -1 : real.ftruncate(fd, size);
-}
+int ftruncate(int fd, off_t size) { return judge(fd, SIZE) == FAIL ? -1 : real.ftruncate(fd, size); }
 
 int fallocate(int fd, int mode, off_t offset, off_t length) {
   return judge(fd, SIZE) == FAIL ? -1 : real.fallocate(fd, mode, offset, length);
@@ -238,8 +236,8 @@ int fallocate(int fd, int mode, off_t offset, off_t length) {
 int fsync(int fd) { return judge(fd, SYNC) == FAIL ? -1 : real.fsync(fd); }
 
 static bool locks(int command) {
-  return command == F_GETLK || command == F_SETLK || command == F_SETLKW ||
-         command == F_OFD_GETLK || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+  return command == F_GETLK || command == F_SETLK || command == F_SETLKW || command == F_OFD_GETLK ||
+         command == F_OFD_SETLK || command == F_OFD_SETLKW;
 }
 
 int fcntl(int fd, int command, ...) {

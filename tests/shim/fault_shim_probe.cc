@@ -23,8 +23,7 @@ int main(int argc, char** argv) {
   std::byte data[8] = {};
   for (int i = 0; i < 3; ++i) {
     const auto moved = file.write({8 * i, 8}, data);
-    tell("write " + std::to_string(i) + (moved ? " in " + std::to_string(moved->requests) : ""),
-         moved);
+    tell("write " + std::to_string(i) + (moved ? " in " + std::to_string(moved->requests) : ""), moved);
   }
   const Extent extent{0, 8};
   const Span pieces[] = {{data, 3}, {data + 3, 5}};

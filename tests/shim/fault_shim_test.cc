@@ -13,9 +13,8 @@ class FaultShim : public ::testing::Test {
  protected:
   // What the probe prints when it runs with `environment`.
   std::string probe(const std::string& environment) {
-    const std::string command =
-        "env LD_PRELOAD=" STRIDIO_FAULT_SHIM " STRIDIO_FAULT_PATH=" + directory_.path() + " " +
-        environment + " " STRIDIO_FAULT_PROBE " " + directory_.file("data") + " 2>&1";
+    const std::string command = "env LD_PRELOAD=" STRIDIO_FAULT_SHIM " STRIDIO_FAULT_PATH=" + directory_.path() + " " +
+                                environment + " " STRIDIO_FAULT_PROBE " " + directory_.file("data") + " 2>&1";
     std::string output;
     FILE* pipe = ::popen(command.c_str(), "r");
     for (int c; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
@@ -39,13 +38,10 @@ class FaultShim : public ::testing::Test {
 TEST_F(FaultShim, NothingIsAskedFor) { EXPECT_EQ(probe(""), good()); }
 
 TEST_F(FaultShim, TheChosenOperationFails) {
-  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=ENOSPC"),
-            good("write 1 in 1: ok", "write 1: no space"));
+  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=ENOSPC"), good("write 1 in 1: ok", "write 1: no space"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EIO,kind=read"), good("read: ok", "read: io"));
-  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EDQUOT,kind=size"),
-            good("resize: ok", "resize: quota"));
-  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=EDQUOT,kind=size"),
-            good("reserve: ok", "reserve: quota"));
+  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EDQUOT,kind=size"), good("resize: ok", "resize: quota"));
+  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=EDQUOT,kind=size"), good("reserve: ok", "reserve: quota"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EIO,kind=sync"), good("sync: ok", "sync: io"));
 }
 
@@ -57,8 +53,7 @@ TEST_F(FaultShim, StickyFaultsStay) {
 TEST_F(FaultShim, InterruptionsAndShortTransfersAreRiddenOut) {
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=EINTR"), good());
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EINTR,sticky"), good());
-  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=SHORT"),
-            good("write 1 in 1: ok", "write 1 in 2: ok"));
+  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=SHORT"), good("write 1 in 1: ok", "write 1 in 2: ok"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=SHORT,sticky"),
             "write 0 in 4: ok\nwrite 1 in 4: ok\nwrite 2 in 4: ok\nread: ok\n"
             "resize: ok\nreserve: ok\nsync: ok\nlock: ok\n");
@@ -86,9 +81,7 @@ TEST_F(FaultShim, NoLocks) {
 TEST_F(FaultShim, FaultsThatAreNotUnderstoodEndTheProgram) {
   for (const char* fault : {"rank=0", "rank=0,op=1,errno=ENOSUCH", "rank=0,op=x,errno=EIO",
                             "rank=0,op=1,errno=EIO,oops", "rank=0,op=1,errno=EIO,kind=all"}) {
-    EXPECT_NE(probe(std::string("STRIDIO_FAULT=") + fault).find("not understood"),
-              std::string::npos)
-        << fault;
+    EXPECT_NE(probe(std::string("STRIDIO_FAULT=") + fault).find("not understood"), std::string::npos) << fault;
     EXPECT_NE(status_, 0);
   }
 }

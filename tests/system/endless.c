@@ -41,8 +41,8 @@ int main(int argc, char** argv) {
   for (int epoch = 1;; ++epoch) {
     memset(bytes, epoch % 251, sizeof bytes);
     const int whole = epoch % 2 == 0;
-    check(MPI_File_set_view(file, (MPI_Offset)rank * (whole ? COUNT : BLOCK), MPI_BYTE, whole ? MPI_BYTE : cyclic, "native",
-                            MPI_INFO_NULL));
+    check(MPI_File_set_view(file, (MPI_Offset)rank * (whole ? COUNT : BLOCK), MPI_BYTE, whole ? MPI_BYTE : cyclic,
+                            "native", MPI_INFO_NULL));
     check(epoch % 3 ? MPI_File_write_at(file, 0, bytes, COUNT, MPI_BYTE, MPI_STATUS_IGNORE)
                     : MPI_File_write_at_all(file, 0, bytes, COUNT, MPI_BYTE, MPI_STATUS_IGNORE));
     check(MPI_File_sync(file));

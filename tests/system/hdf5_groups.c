@@ -49,7 +49,8 @@ static hid_t open_group(hid_t file, int number) {
 }
 
 static void make_group(hid_t file, int number) {
-  const hsize_t whole = (hsize_t)size * SHARE, most = H5S_UNLIMITED, chunk = 37, start = (hsize_t)rank * SHARE, count = SHARE;
+  const hsize_t whole = (hsize_t)size * SHARE, most = H5S_UNLIMITED, chunk = 37, start = (hsize_t)rank * SHARE,
+                count = SHARE;
   char name[32];
   snprintf(name, sizeof name, "group%d", number);
   hid_t group = CHECK(H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
@@ -64,7 +65,8 @@ static void make_group(hid_t file, int number) {
   int values[SHARE];
   for (int i = 0; i < SHARE; ++i) values[i] = number * 1000 + rank * SHARE + i;
   CHECK(H5Dwrite(data, H5T_NATIVE_INT, memory, space, transfer, values));
-  H5Dclose(data), H5Sclose(memory), H5Sclose(space), H5Pclose(creation), H5Aclose(attribute), H5Sclose(one), H5Gclose(group);
+  H5Dclose(data), H5Sclose(memory), H5Sclose(space), H5Pclose(creation), H5Aclose(attribute), H5Sclose(one),
+      H5Gclose(group);
 }
 
 /* The attribute was `old`; 1 if not. */

@@ -23,16 +23,14 @@ static int describe(int pid, char* text, size_t size) {
   if (!stat) return 0;
   if (fscanf(stat, "%*d (%63[^)]) %*c %d", name, &parent) != 2) parent = 0;
   fclose(stat);
-  snprintf(text, size, "{\"name\":\"%s\",\"preloaded\":%s}", name,
-           maps_stridio(pid) ? "true" : "false");
+  snprintf(text, size, "{\"name\":\"%s\",\"preloaded\":%s}", name, maps_stridio(pid) ? "true" : "false");
   return parent;
 }
 
 int main(void) {
   char text[16384], process[256];
   const char* preload = getenv("LD_PRELOAD");
-  size_t used = (size_t)snprintf(text, sizeof text, "{\"LD_PRELOAD\":\"%s\",\"processes\":[",
-                                 preload ? preload : "");
+  size_t used = (size_t)snprintf(text, sizeof text, "{\"LD_PRELOAD\":\"%s\",\"processes\":[", preload ? preload : "");
   const char* separator = "";
   for (int pid = getpid(); pid > 1 && used < sizeof text - 512; separator = ",") {
     pid = describe(pid, process, sizeof process);

@@ -36,8 +36,7 @@ constexpr int kTag = 0;
 class Backoff {
  public:
   void pause() {
-    const auto waited =
-        std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - begin_);
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - begin_);
     if (waited < kSpin) return;
     std::this_thread::sleep_for(std::clamp(waited / 8, kShortestNap, kLongestNap));
   }
@@ -62,11 +61,9 @@ Status host_status(int rc, const char* what) {
   return fail(Code::kOther, std::string(what) + " failed: " + text);
 }
 
-Result<std::unique_ptr<Group>> MessageGroup::make(MPI_Comm owned, std::vector<int> nodes,
-                                                  Bytes longest_piece) {
+Result<std::unique_ptr<Group>> MessageGroup::make(MPI_Comm owned, std::vector<int> nodes, Bytes longest_piece) {
   int rank = 0;
-  RETURN_IF_ERROR(
-      host_status(PMPI_Comm_set_errhandler(owned, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+  RETURN_IF_ERROR(host_status(PMPI_Comm_set_errhandler(owned, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
   RETURN_IF_ERROR(host_status(PMPI_Comm_rank(owned, &rank), "MPI_Comm_rank"));
   return std::unique_ptr<Group>(new MessageGroup(owned, rank, std::move(nodes), longest_piece));
 }
@@ -94,18 +91,16 @@ void MessageGroup::note(int rc, const char* what) {
 
 Status MessageGroup::allgather(std::span<const std::byte> mine, std::span<std::byte> all) {
   if (std::ssize(mine) > kAgreementBytes || all.size() != mine.size() * nodes_.size())
-    return fail(Code::kArgument,
-                "an agreement takes at most 4096 bytes a rank, and room for all ranks'");
+    return fail(Code::kArgument, "an agreement takes at most 4096 bytes a rank, and room for all ranks'");
   if (failure_is_agreed_) return fail(*failure_);
-  const Standing standing{failure_.has_value(),
-                          failure_ ? static_cast<std::int32_t>(failure_->code) : 0};
+  const Standing standing{failure_.has_value(), failure_ ? static_cast<std::int32_t>(failure_->code) : 0};
   const std::size_t step = sizeof standing + mine.size();
   Buffer out(step), in(step * nodes_.size());
   std::memcpy(out.data(), &standing, sizeof standing);
   std::copy(mine.begin(), mine.end(), out.begin() + sizeof standing);
   Requests requests{MPI_REQUEST_NULL};
-  note(PMPI_Iallgather(out.data(), static_cast<int>(step), MPI_BYTE, in.data(),
-                       static_cast<int>(step), MPI_BYTE, comm_, requests.data()),
+  note(PMPI_Iallgather(out.data(), static_cast<int>(step), MPI_BYTE, in.data(), static_cast<int>(step), MPI_BYTE, comm_,
+                       requests.data()),
        "MPI_Iallgather");
   settle(requests);
   for (std::size_t r = 0; r < nodes_.size(); ++r) {

@@ -55,8 +55,7 @@ struct NodeCard {
 NodeCard this_node() {
   NodeCard card;
   if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
-    if (std::fgets(card.boot.data(), static_cast<int>(card.boot.size()), file) == nullptr)
-      card.boot = {};
+    if (std::fgets(card.boot.data(), static_cast<int>(card.boot.size()), file) == nullptr) card.boot = {};
     std::fclose(file);
   }
   gethostname(card.host.data(), card.host.size() - 1);
@@ -92,9 +91,8 @@ struct Host {
 
 Status host_allgather(const Host& host, std::span<const std::byte> mine, std::span<std::byte> all) {
   const int length = static_cast<int>(mine.size());
-  return host_status(
-      PMPI_Allgather(mine.data(), length, MPI_BYTE, all.data(), length, MPI_BYTE, host.comm),
-      "MPI_Allgather");
+  return host_status(PMPI_Allgather(mine.data(), length, MPI_BYTE, all.data(), length, MPI_BYTE, host.comm),
+                     "MPI_Allgather");
 }
 
 // A communicator of our own with the same ranks. Not a duplicate: that would call the program's
@@ -107,27 +105,24 @@ Result<std::unique_ptr<Group>> make_message_group(const Host& host, const std::v
 
 Result<std::unique_ptr<Group>> make_lane_of_segment(const Bootstrap& bootstrap) {
   const auto driver = std::make_shared<HostDriver>();
-  return make_shared_group(bootstrap, {.progress = [driver] { driver->drive(); },
-                                       .one_address_space = bootstrap.size == 1});
+  return make_shared_group(bootstrap,
+                           {.progress = [driver] { driver->drive(); }, .one_address_space = bootstrap.size == 1});
 }
 
 // A bootstrap over the host whose first agreement also learns the nodes, and ends the matter with
 // kUnsupportedOperation if there are several. `host` and `nodes` must outlive it.
 Bootstrap bootstrap_learning_nodes(const Host& host, std::vector<int>& nodes) {
-  return {host.rank, host.size,
-          [&](std::span<const std::byte> mine, std::span<std::byte> all) -> Status {
+  return {host.rank, host.size, [&](std::span<const std::byte> mine, std::span<std::byte> all) -> Status {
             if (!nodes.empty()) return host_allgather(host, mine, all);
             const NodeCard card = this_node();
-            Buffer out(sizeof card + mine.size()),
-                in(out.size() * static_cast<std::size_t>(host.size));
+            Buffer out(sizeof card + mine.size()), in(out.size() * static_cast<std::size_t>(host.size));
             std::memcpy(out.data(), &card, sizeof card);
             std::copy(mine.begin(), mine.end(), out.begin() + sizeof card);
             RETURN_IF_ERROR(host_allgather(host, out, in));
             std::vector<NodeCard> cards(static_cast<std::size_t>(host.size));
             for (std::size_t r = 0; r < cards.size(); ++r) {
               std::memcpy(&cards[r], in.data() + r * out.size(), sizeof card);
-              std::copy_n(in.data() + r * out.size() + sizeof card, mine.size(),
-                          all.data() + r * mine.size());
+              std::copy_n(in.data() + r * out.size() + sizeof card, mine.size(), all.data() + r * mine.size());
             }
             nodes = number_nodes(cards);
             if (all_on_one(nodes)) return {};
@@ -138,8 +133,7 @@ Bootstrap bootstrap_learning_nodes(const Host& host, std::vector<int>& nodes) {
 Status learn_nodes(const Host& host, std::vector<int>& nodes) {
   const NodeCard card = this_node();
   std::vector<NodeCard> cards(static_cast<std::size_t>(host.size));
-  RETURN_IF_ERROR(host_allgather(host, std::as_bytes(std::span(&card, 1)),
-                                 std::as_writable_bytes(std::span(cards))));
+  RETURN_IF_ERROR(host_allgather(host, std::as_bytes(std::span(&card, 1)), std::as_writable_bytes(std::span(cards))));
   nodes = number_nodes(cards);
   return {};
 }
@@ -158,8 +152,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     Use use;
   };
 
-  Pool(std::unique_ptr<Group> base, std::vector<int> nodes)
-      : base_(std::move(base)), nodes_(std::move(nodes)) {}
+  Pool(std::unique_ptr<Group> base, std::vector<int> nodes) : base_(std::move(base)), nodes_(std::move(nodes)) {}
 
   LaneSet free_here();
   Result<LaneSet> free_everywhere();
@@ -179,9 +172,7 @@ bool calls_for_messages(const Error& error) {
   return error.code == Code::kNoMemory || error.code == Code::kUnsupportedOperation;
 }
 
-bool is_one_segment(const Group& group) {
-  return dynamic_cast<const MessageGroup*>(&group) == nullptr;
-}
+bool is_one_segment(const Group& group) { return dynamic_cast<const MessageGroup*>(&group) == nullptr; }
 
 Result<std::shared_ptr<Pool>> Pool::make(const Host& host, int node_ranks) {
   std::vector<int> nodes;
@@ -199,8 +190,7 @@ Result<std::shared_ptr<Pool>> Pool::make(const Host& host, int node_ranks) {
 LaneSet Pool::free_here() {
   std::lock_guard lock(mutex_);
   LaneSet free;
-  for (std::size_t i = 0; i < std::min(kMostLanes, lanes_.size()); ++i)
-    free[i] = lanes_[i].use == Use::kFree;
+  for (std::size_t i = 0; i < std::min(kMostLanes, lanes_.size()); ++i) free[i] = lanes_[i].use == Use::kFree;
   return free;
 }
 
@@ -237,8 +227,7 @@ Result<std::shared_ptr<Group>> Pool::add(const Host& host) {
   Result<std::unique_ptr<Group>> group;
   const bool share = is_one_segment(*base_);
   if (share) group = make_lane_of_segment(bootstrap_over(*base_));
-  if (!share || (!group && calls_for_messages(group.error())))
-    group = make_message_group(host, nodes_);
+  if (!share || (!group && calls_for_messages(group.error()))) group = make_message_group(host, nodes_);
   if (!group) return fail(std::move(group).error());
   std::unique_lock lock(mutex_);
   lanes_.push_back({*std::move(group), Use::kTaken});
@@ -249,8 +238,7 @@ Result<std::shared_ptr<Group>> Pool::add(const Host& host) {
 
 std::shared_ptr<Group> Pool::lend(std::size_t lane) {
   std::lock_guard lock(mutex_);
-  return {lanes_[lane].group.get(),
-          [pool = shared_from_this(), lane](Group*) { pool->set(lane, Use::kFree); }};
+  return {lanes_[lane].group.get(), [pool = shared_from_this(), lane](Group*) { pool->set(lane, Use::kFree); }};
 }
 
 void Pool::set(std::size_t lane, Use use) {
@@ -267,9 +255,9 @@ using Pools = std::map<int, std::shared_ptr<Pool>>;
 // of the whole process. Never destroyed: a communicator may be freed by a static destructor. No
 // host call is made under `mutex`: the host may hold its own lock when it calls the callbacks.
 struct Registry {
-  std::mutex creating;     // of the keyvals; not taken by any callback
-  bool on_self = false;    // MPI_COMM_SELF's attribute is set; guarded by `creating`
-  std::mutex mutex;        // guards what follows
+  std::mutex creating;   // of the keyvals; not taken by any callback
+  bool on_self = false;  // MPI_COMM_SELF's attribute is set; guarded by `creating`
+  std::mutex mutex;      // guards what follows
   int comm_keyval = MPI_KEYVAL_INVALID;
   std::size_t acquiring = 0;                     // calls that use the keyval
   std::map<void*, std::unique_ptr<Pools>> live;  // by attribute value
@@ -322,10 +310,8 @@ Status watch_finalize() {
   if (!initialized || registry().on_self) return {};
   int of_self = MPI_KEYVAL_INVALID;
   RETURN_IF_ERROR(
-      host_status(PMPI_Comm_create_keyval(copy_nothing, drop_all_pools, &of_self, nullptr),
-                  "MPI_Comm_create_keyval"));
-  RETURN_IF_ERROR(
-      host_status(PMPI_Comm_set_attr(MPI_COMM_SELF, of_self, nullptr), "MPI_Comm_set_attr"));
+      host_status(PMPI_Comm_create_keyval(copy_nothing, drop_all_pools, &of_self, nullptr), "MPI_Comm_create_keyval"));
+  RETURN_IF_ERROR(host_status(PMPI_Comm_set_attr(MPI_COMM_SELF, of_self, nullptr), "MPI_Comm_set_attr"));
   PMPI_Comm_free_keyval(&of_self);  // when the attribute goes
   registry().on_self = true;
   return {};
@@ -356,8 +342,8 @@ class PoolsKeyval {
       if (registry().comm_keyval != MPI_KEYVAL_INVALID) return registry().comm_keyval;
     }
     int made = MPI_KEYVAL_INVALID;
-    RETURN_IF_ERROR(host_status(PMPI_Comm_create_keyval(copy_nothing, drop_pools, &made, nullptr),
-                                "MPI_Comm_create_keyval"));
+    RETURN_IF_ERROR(
+        host_status(PMPI_Comm_create_keyval(copy_nothing, drop_pools, &made, nullptr), "MPI_Comm_create_keyval"));
     std::lock_guard lock(registry().mutex);
     return registry().comm_keyval = made;
   }
@@ -384,8 +370,7 @@ Result<Pools*> pools_of(MPI_Comm comm) {
   ASSIGN_OR_RETURN(const int keyval, use.get());
   void* value = nullptr;
   int found = 0;
-  RETURN_IF_ERROR(
-      host_status(PMPI_Comm_get_attr(comm, keyval, &value, &found), "MPI_Comm_get_attr"));
+  RETURN_IF_ERROR(host_status(PMPI_Comm_get_attr(comm, keyval, &value, &found), "MPI_Comm_get_attr"));
   if (Pools* const known = found ? live_pools(value) : nullptr) return known;
   Pools* const made = new_pools();
   RETURN_IF_ERROR(host_status(PMPI_Comm_set_attr(comm, keyval, made), "MPI_Comm_set_attr"));
@@ -395,10 +380,8 @@ Result<Pools*> pools_of(MPI_Comm comm) {
 Result<Host> host_of(MPI_Comm comm) {
   int is_inter = 0;
   Host host{comm, 0, 1};
-  if (comm != MPI_COMM_NULL)
-    RETURN_IF_ERROR(host_status(PMPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter"));
-  if (comm == MPI_COMM_NULL || is_inter)
-    return fail(Code::kArgument, "a file is opened by an intracommunicator");
+  if (comm != MPI_COMM_NULL) RETURN_IF_ERROR(host_status(PMPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter"));
+  if (comm == MPI_COMM_NULL || is_inter) return fail(Code::kArgument, "a file is opened by an intracommunicator");
   RETURN_IF_ERROR(host_status(PMPI_Comm_rank(comm, &host.rank), "MPI_Comm_rank"));
   RETURN_IF_ERROR(host_status(PMPI_Comm_size(comm, &host.size), "MPI_Comm_size"));
   return host;

@@ -10,8 +10,7 @@ void DelayLine::carry(std::int64_t requests, Bytes bytes) {
   Clock::time_point passed;
   {
     std::lock_guard lock(mutex_);
-    free_at_ =
-        std::max(free_at_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(passing);
+    free_at_ = std::max(free_at_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(passing);
     passed = free_at_;
   }
   std::this_thread::sleep_until(passed + requests * model_.latency);
@@ -24,12 +23,10 @@ class DelayedStorage final : public Storage {
   DelayedStorage(std::unique_ptr<Storage> storage, std::shared_ptr<DelayLine> line)
       : storage_(std::move(storage)), line_(std::move(line)) {}
 
-  Result<Transferred> readv(std::span<const Extent> extents,
-                            std::span<const Span> memory) override {
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     return delayed(storage_->readv(extents, memory));
   }
-  Result<Transferred> writev(std::span<const Extent> extents,
-                             std::span<const Span> memory) override {
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
     return delayed(storage_->writev(extents, memory));
   }
   // A storage at a distance cannot be mapped.
@@ -67,8 +64,7 @@ class DelayedStorage final : public Storage {
 
 }  // namespace
 
-std::unique_ptr<Storage> wrap_delay(std::unique_ptr<Storage> storage,
-                                    std::shared_ptr<DelayLine> line) {
+std::unique_ptr<Storage> wrap_delay(std::unique_ptr<Storage> storage, std::shared_ptr<DelayLine> line) {
   return std::make_unique<DelayedStorage>(std::move(storage), std::move(line));
 }
 

@@ -36,7 +36,6 @@ class DelayLine {
 // Forwards everything to `storage`, unchanged, and adds the delay to what it takes. A read or write
 // counts as many requests as Transferred tells, any other operation as one; caps() and path() cost
 // nothing.
-std::unique_ptr<Storage> wrap_delay(std::unique_ptr<Storage> storage,
-                                    std::shared_ptr<DelayLine> line);
+std::unique_ptr<Storage> wrap_delay(std::unique_ptr<Storage> storage, std::shared_ptr<DelayLine> line);
 
 }  // namespace stridio

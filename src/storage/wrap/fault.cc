@@ -31,15 +31,12 @@ std::vector<Span> first_bytes(std::span<const Span> memory, Bytes most) {
 
 class FaultyStorage final : public Storage {
  public:
-  FaultyStorage(std::unique_ptr<Storage> storage, const FaultPlan& plan)
-      : storage_(std::move(storage)), plan_(plan) {}
+  FaultyStorage(std::unique_ptr<Storage> storage, const FaultPlan& plan) : storage_(std::move(storage)), plan_(plan) {}
 
-  Result<Transferred> readv(std::span<const Extent> extents,
-                            std::span<const Span> memory) override {
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     return transfer(kFaultRead, &Storage::readv, extents, memory);
   }
-  Result<Transferred> writev(std::span<const Extent> extents,
-                             std::span<const Span> memory) override {
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
     return transfer(kFaultWrite, &Storage::writev, extents, memory);
   }
   Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
@@ -83,8 +80,7 @@ class FaultyStorage final : public Storage {
     if ((plan_.kinds & kind) == 0) return {};
     const std::int64_t number = next_.fetch_add(1, std::memory_order_relaxed);
     if (!fails(number)) return {};
-    return fail_errno(plan_.sys_errno, "fault injected at operation " + std::to_string(number),
-                      storage_->path());
+    return fail_errno(plan_.sys_errno, "fault injected at operation " + std::to_string(number), storage_->path());
   }
 
   Result<Transferred> transfer(unsigned kind, Transfer move, std::span<const Extent> extents,
@@ -92,8 +88,7 @@ class FaultyStorage final : public Storage {
     Status passed = pass(kind);
     if (passed) return (storage_.get()->*move)(extents, memory);
     RETURN_IF_ERROR(check_request(extents, memory));
-    RETURN_IF_ERROR((storage_.get()->*move)(first_bytes(extents, plan_.prefix),
-                                            first_bytes(memory, plan_.prefix)));
+    RETURN_IF_ERROR((storage_.get()->*move)(first_bytes(extents, plan_.prefix), first_bytes(memory, plan_.prefix)));
     return fail(std::move(passed).error());
   }
 

@@ -13,9 +13,7 @@ namespace {
 
 class Fault : public ::testing::Test {
  protected:
-  std::unique_ptr<Storage> faulty(const FaultPlan& plan) {
-    return wrap_fault(open_memory(file_), plan);
-  }
+  std::unique_ptr<Storage> faulty(const FaultPlan& plan) { return wrap_fault(open_memory(file_), plan); }
 
   std::string contents() {
     const auto storage = open_memory(file_);
@@ -24,9 +22,7 @@ class Fault : public ::testing::Test {
     return text;
   }
 
-  static std::byte* bytes_of(std::string& text) {
-    return reinterpret_cast<std::byte*>(text.data());
-  }
+  static std::byte* bytes_of(std::string& text) { return reinterpret_cast<std::byte*>(text.data()); }
 
   Result<Transferred> write(Storage& storage, std::vector<Extent> extents, std::string text) {
     const Span memory{bytes_of(text), static_cast<Bytes>(text.size())};
@@ -37,9 +33,9 @@ class Fault : public ::testing::Test {
 };
 
 TEST_F(Fault, EachErrnoBecomesItsCode) {
-  const std::vector<std::pair<int, Code>> expected = {
-      {ENOSPC, Code::kNoSpace}, {EDQUOT, Code::kQuota},  {EIO, Code::kIo},
-      {EROFS, Code::kReadOnly}, {EACCES, Code::kAccess}, {ENOMEM, Code::kNoMemory}};
+  const std::vector<std::pair<int, Code>> expected = {{ENOSPC, Code::kNoSpace}, {EDQUOT, Code::kQuota},
+                                                      {EIO, Code::kIo},         {EROFS, Code::kReadOnly},
+                                                      {EACCES, Code::kAccess},  {ENOMEM, Code::kNoMemory}};
   for (const auto& [sys_errno, code] : expected) {
     const auto storage = faulty({.first = 0, .sys_errno = sys_errno});
     const auto failed = write(*storage, {{0, 1}}, "x");
@@ -62,8 +58,7 @@ TEST_F(Fault, ForGood) {
 
 TEST_F(Fault, EveryThird) {
   const auto storage = faulty({.first = 1, .every = 3});
-  for (int i = 0; i < 9; ++i)
-    EXPECT_EQ(write(*storage, {{i, 1}}, "x").has_value(), i % 3 != 1) << i;
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(write(*storage, {{i, 1}}, "x").has_value(), i % 3 != 1) << i;
 }
 
 TEST_F(Fault, OnlyTheChosenKindsAreCounted) {

@@ -38,12 +38,10 @@ class TracedStorage final : public Storage {
   TracedStorage(std::unique_ptr<Storage> storage, std::shared_ptr<StorageCounters> counters)
       : storage_(std::move(storage)), counters_(std::move(counters)) {}
 
-  Result<Transferred> readv(std::span<const Extent> extents,
-                            std::span<const Span> memory) override {
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     return transfer(counters_->read, [&] { return storage_->readv(extents, memory); });
   }
-  Result<Transferred> writev(std::span<const Extent> extents,
-                             std::span<const Span> memory) override {
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
     return transfer(counters_->write, [&] { return storage_->writev(extents, memory); });
   }
   Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
@@ -74,8 +72,7 @@ class TracedStorage final : public Storage {
 
 }  // namespace
 
-std::unique_ptr<Storage> wrap_trace(std::unique_ptr<Storage> storage,
-                                    std::shared_ptr<StorageCounters> counters) {
+std::unique_ptr<Storage> wrap_trace(std::unique_ptr<Storage> storage, std::shared_ptr<StorageCounters> counters) {
   return std::make_unique<TracedStorage>(std::move(storage), std::move(counters));
 }
 

@@ -41,7 +41,6 @@ struct StorageCounters {
 
 // Forwards everything to `storage`, unchanged, and adds to `counters`, which several wrappers may
 // share. A read or write that failed adds one request, since nobody knows how many it took.
-std::unique_ptr<Storage> wrap_trace(std::unique_ptr<Storage> storage,
-                                    std::shared_ptr<StorageCounters> counters);
+std::unique_ptr<Storage> wrap_trace(std::unique_ptr<Storage> storage, std::shared_ptr<StorageCounters> counters);
 
 }  // namespace stridio

@@ -50,8 +50,8 @@ TEST_F(Trace, EveryOperationHasItsOwnCounters) {
   ASSERT_TRUE(storage->reserve(10));
   ASSERT_TRUE(storage->sync());
   ASSERT_TRUE(storage->lock({0, 1}, LockMode::kShared));
-  for (const OperationCounters* one : {&counters_->size, &counters_->resize, &counters_->reserve,
-                                       &counters_->sync, &counters_->lock}) {
+  for (const OperationCounters* one :
+       {&counters_->size, &counters_->resize, &counters_->reserve, &counters_->sync, &counters_->lock}) {
     EXPECT_EQ(one->calls, 1);
     EXPECT_EQ(one->requests, 1);
     EXPECT_EQ(one->failures, 0);
