@@ -30,14 +30,17 @@ SLOWEST = 20  # seconds for one program: whoever takes longer is stopped
 PROGRAMS = ROOT / "build/bench"
 WRITES = ("collective:", "independent:")
 INTERVAL = ("collective:interval", "independent:interval")
+CACHED = ("independent-cached:", "independent-cached:interval")
 READS = tuple(f"read:{prefix}:{view}" for view in VIEWS for prefix in ("", "interval"))
 HEADERS = {
     "stock collective:": "stock collective",
     "stock independent:": "stock independent",
     "stridio collective:": "Stridio flat collective",
     "stridio independent:": "Stridio flat independent",
+    "stridio independent-cached:": "cached",
     "stridio collective:interval": "interval collective",
     "stridio independent:interval": "interval independent",
+    "stridio independent-cached:interval": "cached",
 }
 
 # Libraries by Debian's packages: name, launcher, compiler, source, its flags.
@@ -110,7 +113,7 @@ class Bench:
         for mpi in self.mpis:
             words = [folder / "data", workload, repetitions]
             # Stock modes apart: one may take for ever.
-            for side, modes in (("stock", WRITES[:1]), ("stock", WRITES[1:]), ("stridio", (*WRITES, *INTERVAL, *READS))):
+            for side, modes in (("stock", WRITES[:1]), ("stock", WRITES[1:]), ("stridio", (*WRITES, *INTERVAL, *CACHED, *READS))):
                 command = self.launcher.command(mpi, ranks, side, [*words, "limit", *modes], program="interval")
                 self.run(case, f"{mpi.name} {side}", modes, command)
         if workload == "flash":

@@ -3,7 +3,8 @@
  *
  * usage: mpiexec -n RANKS interval FILE WORKLOAD REPETITIONS MODE...
  *   limit                 one contiguous pwrite and fsync a rank, of the same bytes
- *   CALL:PREFIX           writes FILE; CALL is collective or independent, PREFIX goes before the name (interval:, or none)
+ *   CALL:PREFIX           writes FILE; CALL is collective or independent, PREFIX goes before the name (interval:, or none);
+ *                         CALL-cached asks for the write cache, which is off otherwise
  *   read:PREFIX:VIEW      reads back what CALL:PREFIX wrote; VIEW is rows (a contiguous part each) or cyclic (4 KiB in turns)
  * Rank 0 prints one JSON object each. What is read must be the same whatever the prefix. */
 #define _GNU_SOURCE
@@ -50,9 +51,13 @@ static void write_limit(const char* path) {
   close(file);
 }
 
-static void write_view(const char* name, int collective, struct access* accesses) {
+static void write_view(const char* name, int collective, int cached, struct access* accesses) {
   MPI_File file;
-  check(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), name);
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "stridio_cache", cached ? "enable" : "disable");
+  check(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file), name);
+  MPI_Info_free(&info);
   for (int i = 0; i < share.accesses; ++i) {
     const struct access* access = &accesses[i];
     if (access->sets_view)
@@ -114,7 +119,7 @@ static int64_t measure(const char* mode, const char* path) {
   else if (strcmp(mode, "limit") == 0)
     write_limit(name);
   else
-    write_view(name, strncmp(mode, "collective", 10) == 0, accesses);
+    write_view(name, strncmp(mode, "collective", 10) == 0, strstr(mode, "-cached:") != NULL, accesses);
   time += now();
   meeting_maximum(&time, 1);
   if (reading) {

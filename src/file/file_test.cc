@@ -3,6 +3,7 @@
 #include "file/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -31,6 +32,26 @@ class FileTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
   }
   std::string folder_;
 };
+
+TEST_P(FileTest, AFileIsMadeWithTheHintsPermissions) {
+  namespace fs = std::filesystem;
+  const auto made_with = [&](const HintList& hints) {
+    on_ranks([&](std::shared_ptr<Group> group) {
+      auto file = File::open(group, path(), kCreate, hints);
+      ASSERT_TRUE(file) << file.error().text();
+      ASSERT_TRUE((*file)->close());
+    });
+    const fs::perms permissions = fs::status(path()).permissions();
+    fs::remove(path());
+    return permissions;
+  };
+  const mode_t before = umask(027);
+  EXPECT_EQ(made_with({}), fs::perms{0640});
+  EXPECT_EQ(made_with({{"file_perm", "0662"}}), fs::perms{0640});
+  EXPECT_EQ(made_with({{"file_perm", "604"}, {"stridio_layout", "interval"}}), fs::perms{0600});
+  EXPECT_EQ(made_with({{"file_perm", "600"}, {"stridio_commit", "atomic"}}), fs::perms{0600});
+  umask(before);
+}
 
 // Each rank owns every P-th int of the file.
 TEST_P(FileTest, WritesAndReadsInterleavedIntsTogether) {

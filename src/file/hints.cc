@@ -29,6 +29,10 @@ constexpr std::array kTable{
               "unsafe the planner chooses",
               true},
     HintEntry{
+        "file_perm", "0666",
+        "permissions of a file that is made, in octal, without those that the umask of rank 0's process takes away",
+        true},
+    HintEntry{
         "stridio_layout", "flat",
         "of a file that is made (or is empty): flat, or interval, which stores each process's intervals together; "
         "reports what the file is",
@@ -62,10 +66,9 @@ struct KeptHint {
   std::string_view names, of, why;
 };
 constexpr std::array kKept{
-    KeptHint{
-        "access_style, cb_block_size, chunked, chunked_item, chunked_size, filename, file_perm, io_node_list, nb_proc, "
-        "num_io_nodes",
-        "MPI-4.1 section 14.2.8", "the pattern of each request says more; files are made with the process's umask"},
+    KeptHint{"access_style, cb_block_size, chunked, chunked_item, chunked_size, filename, io_node_list, nb_proc, "
+             "num_io_nodes",
+             "MPI-4.1 section 14.2.8", "the pattern of each request says more"},
     KeptHint{"striping_factor, striping_unit, start_iodevice", "MPI, ROMIO", "of the file system's own tools"},
     KeptHint{"cb_config_list, romio_cb_alltoall, romio_cb_pfr, romio_cb_fr_types, romio_cb_fr_alignment, "
              "romio_cb_ds_threshold, romio_aggregator_list, romio_no_indep_rw, romio_synchronized_flush, direct_read, "
@@ -133,6 +136,14 @@ bool parse_number(const std::string& text, std::optional<std::uint64_t>& out) {
   return true;
 }
 
+bool parse_permissions(const std::string& text, int& out) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 8);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > 0777) return false;
+  out = value;
+  return true;
+}
+
 constexpr Bytes kLargestBuffer = Bytes{1} << 40;
 
 bool assign(Hints& hints, const std::string& name, const std::string& value) {
@@ -146,6 +157,7 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
   if (name == "ind_rd_buffer_size") return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_rd_buffer_size);
   if (name == "ind_wr_buffer_size") return parse<Bytes>(value, 4096, kLargestBuffer, hints.ind_wr_buffer_size);
   if (name == "stridio_method") return parse_method(value, hints.method);
+  if (name == "file_perm") return parse_permissions(value, hints.permissions);
   if (name == "stridio_layout") return parse_layout(value, hints.interval);
   if (name == "stridio_cache") return parse(value, hints.cache);
   if (name == "stridio_cache_bytes") return parse<Bytes>(value, 4096, kLargestBuffer, hints.cache_bytes);

@@ -47,6 +47,8 @@ TEST(Hints, ABadValueIsIgnoredWithAWarning) {
   for (const auto& [name, value] : HintList{{"cb_buffer_size", "12"},
                                             {"cb_buffer_size", "4096x"},
                                             {"cb_nodes", "-1"},
+                                            {"file_perm", "rw-r-----"},
+                                            {"file_perm", "02755"},
                                             {"romio_ds_write", "on"},
                                             {"stridio_method", "fastest"}}) {
     const Hints hints = given_hints({{name, value}}, warnings);

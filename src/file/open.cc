@@ -59,11 +59,12 @@ Result<std::string> path_of(const std::string& name) {
 
 // Calls `open` with the mode, and where that fails for want of leave to read, for writing alone if that will do.
 template <typename Open>
-auto open_as(const AccessMode& mode, bool creates, Open open) {
+auto open_as(const AccessMode& mode, const Hints& hints, bool creates, Open open) {
   OpenMode wanted{.read = true,  // sieving and sharing need to read what a writer holds
                   .write = mode.writes(),
                   .create = creates && mode.create,
-                  .exclusive = creates && mode.exclusive};
+                  .exclusive = creates && mode.exclusive,
+                  .permissions = hints.permissions};
   auto opened = open(wanted);
   if (opened || !mode.write_only || opened.error().code != Code::kAccess) return opened;
   wanted.read = false;
@@ -122,7 +123,7 @@ Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wan
 }
 
 // Collective: whether the file is replaced, which an interval file is not. Rank 0 gets what does it.
-Result<bool> begin_replacement(Group& group, const std::string& path, const AccessMode& mode,
+Result<bool> begin_replacement(Group& group, const std::string& path, const AccessMode& mode, const Hints& hints,
                                std::unique_ptr<Replacement>& made) {
   Status mine;
   int replaces = 1;
@@ -135,7 +136,7 @@ Result<bool> begin_replacement(Group& group, const std::string& path, const Acce
           return {};
         }
       }
-      ASSIGN_OR_RETURN(made, Replacement::begin(path, mode));
+      ASSIGN_OR_RETURN(made, Replacement::begin(path, mode, hints.permissions));
       return {};
     });
   }
@@ -205,14 +206,14 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     const bool wants_intervals = parts.hints.interval || name.starts_with(kIntervalPrefix);
     if (path) parts.path = *path;
     if (path && parts.hints.commit_atomic && mode.writes() && !wants_intervals) {
-      ASSIGN_OR_RETURN(parts.replaces, begin_replacement(*group, *path, mode, parts.replacement));
+      ASSIGN_OR_RETURN(parts.replaces, begin_replacement(*group, *path, mode, parts.hints, parts.replacement));
       if (parts.replaces) path = Replacement::beside(*path);
     }
     const bool created_before = parts.replaces || (mode.create && group->size() > 1);
     if (created_before && !parts.replaces) {
       Status created = path ? Status() : fail(path.error());
       if (path && group->rank() == 0)
-        created = open_as(mode, true, [&](const OpenMode& wanted) { return create_posix(*path, wanted); });
+        created = open_as(mode, parts.hints, true, [&](const OpenMode& wanted) { return create_posix(*path, wanted); });
       RETURN_IF_ERROR(agree(*group, created));
     }
     if (path && mode.read_only && parts.hints.wait_generation)
@@ -223,7 +224,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
       parts.readable = wanted.read;
       return open_posix(*path, wanted, &id);
     };
-    auto storage = open_as(mode, !created_before, opened);
+    auto storage = open_as(mode, parts.hints, !created_before, opened);
     Status mine = storage ? Status() : fail(storage.error());
     Learnt learnt{.checks = Conflicts::wanted()};
     if (storage && group->rank() == 0) {

@@ -47,10 +47,12 @@ std::string Replacement::beside(const std::string& path) {
   return (whole.parent_path() / fmt::format(".{}.stridio-commit", whole.filename().string())).string();
 }
 
-Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path, const AccessMode& mode) {
+Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path, const AccessMode& mode,
+                                                        int permissions) {
   ASSIGN_OR_RETURN(const bool exists, exists_for(path, mode));
   std::unique_ptr<Replacement> made(new Replacement(resolved(path).string(), beside(path)));
-  ASSIGN_OR_RETURN(auto storage, open_posix(made->beside_, {.read = true, .write = true, .create = true}));
+  ASSIGN_OR_RETURN(auto storage, open_posix(made->beside_,
+                                            {.read = true, .write = true, .create = true, .permissions = permissions}));
   auto lock = storage->lock(kWriterLock, LockMode::kExclusiveNow);
   if (!lock && lock.error().code == Code::kFileInUse) {
     made->committed_ = true;  // the other's file stays

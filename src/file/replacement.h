@@ -17,8 +17,8 @@ class Replacement {
   // there is used again.
   static std::string beside(const std::string& path);
   // Makes that file, a copy of the one at `path` where there is one. kFileInUse where another writes one already; other errors
-  // as opening `path` with `mode` would give.
-  static Result<std::unique_ptr<Replacement>> begin(const std::string& path, const AccessMode& mode);
+  // as opening `path` with `mode` would give. `permissions`: of a file that does not exist yet, before the umask.
+  static Result<std::unique_ptr<Replacement>> begin(const std::string& path, const AccessMode& mode, int permissions);
   // Unless it was committed, nothing stays.
   ~Replacement();
 

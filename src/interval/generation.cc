@@ -136,6 +136,7 @@ namespace {
 constexpr Bytes kSlice = Bytes{8} << 20;  // of a request that is looked up at once
 constexpr std::size_t kMostCells = 64;    // in one request: 1 MiB, which stays in the caches from reading to copying
 constexpr std::size_t kMostWanted = 1 << 17;
+constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
 
 // A piece of what is stored, and where in memory it goes.
 struct Wanted {
@@ -243,8 +244,9 @@ class Reader {
     Extent stored;
     std::uint32_t sum = 0;
     bool summed = true;
-    std::byte* data = nullptr;
     std::size_t first = 0, last = 0;  // of wanted_
+    bool in_place = false;            // read to where its pieces belong
+    std::byte* staged = nullptr;      // else read to here
   };
 
   Cell cell_of(const Wanted& wanted) const {
@@ -270,9 +272,7 @@ class Reader {
             cell.stored.length =
                 std::max(cell.stored.end(), wanted_[next].stored + wanted_[next].length) - cell.stored.offset;
         cell.last = next;
-        for (std::size_t i = cell.first; i < cell.last && !cell.data; ++i)
-          if (wanted_[i].stored == cell.stored.offset && wanted_[i].length == cell.stored.length)
-            cell.data = wanted_[i].data;
+        cell.in_place = in_place(cell);
         cells_.push_back(cell);
       }
       RETURN_IF_ERROR(fetch_cells(moved));
@@ -281,25 +281,37 @@ class Reader {
     return {};
   }
 
+  // All of it is wanted, each byte once, in few pieces.
+  bool in_place(const Cell& cell) const {
+    const auto pieces = static_cast<Bytes>(cell.last - cell.first);
+    if (pieces > 1 && pieces * kLeastInPlace > cell.stored.length) return false;
+    Offset at = cell.stored.offset;
+    for (std::size_t i = cell.first; i < cell.last; at += wanted_[i++].length)
+      if (wanted_[i].stored != at) return false;
+    return at == cell.stored.end();
+  }
+
   Status fetch_cells(Transferred& moved) {
     std::vector<Extent> extents;
     std::vector<Span> spans;
     Bytes staged = 0, all = 0;
     for (const Cell& cell : cells_)
-      if (!cell.data) staged += cell.stored.length;
+      if (!cell.in_place) staged += cell.stored.length;
     if (static_cast<Bytes>(staging_size_) < staged) {
       staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
       staging_size_ = staged;
     }
     staged = 0;
     for (Cell& cell : cells_) {
-      if (!cell.data) {
-        cell.data = staging_.get() + staged;
-        staged += cell.stored.length;
-      }
       extents.push_back(cell.stored);
-      spans.push_back({cell.data, cell.stored.length});
       all += cell.stored.length;
+      if (cell.in_place) {
+        for (std::size_t i = cell.first; i < cell.last; ++i) spans.push_back({wanted_[i].data, wanted_[i].length});
+      } else {
+        cell.staged = staging_.get() + staged;
+        staged += cell.stored.length;
+        spans.push_back({cell.staged, cell.stored.length});
+      }
     }
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
     moved.requests += got.requests;
@@ -308,19 +320,25 @@ class Reader {
                         .what = "the interval file is truncated: data are missing at its end",
                         .path = storage_.path()});
     for (const Cell& cell : cells_) {
-      if (cell.summed && crc32c({cell.data, static_cast<std::size_t>(cell.stored.length)}) != cell.sum)
+      if (cell.summed && sum_of(cell) != cell.sum)
         return fail(Error{.code = Code::kIo,
                           .what = fmt::format("the interval file is damaged: the data stored at {} .. {} have a wrong "
                                               "checksum",
                                               cell.stored.offset, cell.stored.end()),
                           .path = storage_.path()});
-      for (std::size_t i = cell.first; i < cell.last; ++i) {
-        const Wanted& wanted = wanted_[i];
-        const std::byte* from = cell.data + (wanted.stored - cell.stored.offset);
-        if (from != wanted.data) std::memcpy(wanted.data, from, static_cast<std::size_t>(wanted.length));
-      }
+      for (std::size_t i = cell.first; !cell.in_place && i < cell.last; ++i)
+        std::memcpy(wanted_[i].data, cell.staged + (wanted_[i].stored - cell.stored.offset),
+                    static_cast<std::size_t>(wanted_[i].length));
     }
     return {};
+  }
+
+  std::uint32_t sum_of(const Cell& cell) const {
+    if (!cell.in_place) return crc32c({cell.staged, static_cast<std::size_t>(cell.stored.length)});
+    std::uint32_t sum = 0;
+    for (std::size_t i = cell.first; i < cell.last; ++i)
+      sum = crc32c({wanted_[i].data, static_cast<std::size_t>(wanted_[i].length)}, sum);
+    return sum;
   }
 
   Storage& storage_;
