@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/extent.h"
 
@@ -10,6 +11,9 @@ namespace stridio {
 
 // Of `bytes` that follow others whose sum is `before`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
+
+// For tests: by each way to sum that this processor has.
+std::vector<std::uint32_t> crc32c_by_all_ways(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 // Of two strings of bytes one after the other, from their sums; `second_length` < 2^28.
 std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, Bytes second_length);

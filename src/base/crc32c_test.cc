@@ -24,7 +24,9 @@ TEST(Crc32c, PartsGiveTheSumOfTheWhole) {
   std::vector<std::byte> bytes(100000);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   for (int i = 0; i < 300; ++i) {
-    const std::size_t length = random() % (i % 2 == 0 ? 64 : bytes.size()),
+    const std::size_t length = random() % (i % 3 == 0   ? 64
+                                           : i % 3 == 1 ? 2000
+                                                        : bytes.size()),
                       middle = length == 0 ? 0 : random() % length;
     const auto all = std::span(bytes).first(length);
     std::uint32_t bitwise = 0;
@@ -32,6 +34,7 @@ TEST(Crc32c, PartsGiveTheSumOfTheWhole) {
     const std::uint32_t first = crc32c(all.first(middle)), second = crc32c(all.subspan(middle));
     EXPECT_EQ(crc32c(all), bitwise);
     EXPECT_EQ(crc32c(all.subspan(middle), first), bitwise);
+    for (const std::uint32_t sum : crc32c_by_all_ways(all.subspan(middle), first)) EXPECT_EQ(sum, bitwise);
     EXPECT_EQ(crc32c_joined(first, second, static_cast<Bytes>(length - middle)), bitwise);
   }
 }

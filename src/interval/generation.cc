@@ -245,8 +245,8 @@ class Reader {
     std::uint32_t sum = 0;
     bool summed = true;
     std::size_t first = 0, last = 0;  // of wanted_
-    bool in_place = false;            // read to where its pieces belong
-    std::byte* staged = nullptr;      // else read to here
+    bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
+    std::size_t first_span = 0, last_span = 0;
   };
 
   Cell cell_of(const Wanted& wanted) const {
@@ -281,39 +281,54 @@ class Reader {
     return {};
   }
 
-  // All of it is wanted, each byte once, in few pieces.
+  // Few pieces, and no byte is wanted twice.
   bool in_place(const Cell& cell) const {
     const auto pieces = static_cast<Bytes>(cell.last - cell.first);
     if (pieces > 1 && pieces * kLeastInPlace > cell.stored.length) return false;
+    for (std::size_t i = cell.first + 1; i < cell.last; ++i)
+      if (wanted_[i].stored < wanted_[i - 1].stored + wanted_[i - 1].length) return false;
+    return true;
+  }
+
+  Bytes staged_of(const Cell& cell) const {
+    Bytes bytes = cell.stored.length;
+    for (std::size_t i = cell.first; cell.in_place && i < cell.last; ++i) bytes -= wanted_[i].length;
+    return bytes;
+  }
+
+  // Where the cell is read to; `staging` moves on.
+  void lay_out(Cell& cell, std::byte*& staging) {
+    const auto stage = [&](Bytes length) {
+      if (length > 0) spans_.push_back({staging, length});
+      staging += length;
+    };
+    cell.first_span = spans_.size();
     Offset at = cell.stored.offset;
-    for (std::size_t i = cell.first; i < cell.last; at += wanted_[i++].length)
-      if (wanted_[i].stored != at) return false;
-    return at == cell.stored.end();
+    for (std::size_t i = cell.first; cell.in_place && i < cell.last; ++i) {
+      stage(wanted_[i].stored - at);
+      spans_.push_back({wanted_[i].data, wanted_[i].length});
+      at = wanted_[i].stored + wanted_[i].length;
+    }
+    stage(cell.stored.end() - at);
+    cell.last_span = spans_.size();
   }
 
   Status fetch_cells(Transferred& moved) {
-    std::vector<Extent> extents;
-    std::vector<Span> spans;
     Bytes staged = 0, all = 0;
-    for (const Cell& cell : cells_)
-      if (!cell.in_place) staged += cell.stored.length;
-    if (static_cast<Bytes>(staging_size_) < staged) {
+    for (const Cell& cell : cells_) staged += staged_of(cell);
+    if (staging_size_ < staged) {
       staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
       staging_size_ = staged;
     }
-    staged = 0;
+    std::vector<Extent> extents;
+    spans_.clear();
+    std::byte* staging = staging_.get();
     for (Cell& cell : cells_) {
       extents.push_back(cell.stored);
+      lay_out(cell, staging);
       all += cell.stored.length;
-      if (cell.in_place) {
-        for (std::size_t i = cell.first; i < cell.last; ++i) spans.push_back({wanted_[i].data, wanted_[i].length});
-      } else {
-        cell.staged = staging_.get() + staged;
-        staged += cell.stored.length;
-        spans.push_back({cell.staged, cell.stored.length});
-      }
     }
-    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
+    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
     moved.requests += got.requests;
     if (got.bytes < all)
       return fail(Error{.code = Code::kIo,
@@ -327,17 +342,16 @@ class Reader {
                                               cell.stored.offset, cell.stored.end()),
                           .path = storage_.path()});
       for (std::size_t i = cell.first; !cell.in_place && i < cell.last; ++i)
-        std::memcpy(wanted_[i].data, cell.staged + (wanted_[i].stored - cell.stored.offset),
+        std::memcpy(wanted_[i].data, spans_[cell.first_span].data + (wanted_[i].stored - cell.stored.offset),
                     static_cast<std::size_t>(wanted_[i].length));
     }
     return {};
   }
 
   std::uint32_t sum_of(const Cell& cell) const {
-    if (!cell.in_place) return crc32c({cell.staged, static_cast<std::size_t>(cell.stored.length)});
     std::uint32_t sum = 0;
-    for (std::size_t i = cell.first; i < cell.last; ++i)
-      sum = crc32c({wanted_[i].data, static_cast<std::size_t>(wanted_[i].length)}, sum);
+    for (std::size_t i = cell.first_span; i < cell.last_span; ++i)
+      sum = crc32c({spans_[i].data, static_cast<std::size_t>(spans_[i].length)}, sum);
     return sum;
   }
 
@@ -348,6 +362,7 @@ class Reader {
   std::vector<bool> used_;  // of the generation's parts
   std::vector<Wanted> wanted_;
   std::vector<Cell> cells_;
+  std::vector<Span> spans_;  // of the cells
   std::unique_ptr<std::byte[]> staging_;
   Bytes staging_size_ = 0;
 };
