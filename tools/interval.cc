@@ -20,8 +20,8 @@ int complain(const char* command, const Error& error, int status = kOwnError) {
 
 Result<std::unique_ptr<Storage>> open_source(const std::string& path) {
   ASSIGN_OR_RETURN(auto storage, open_posix(path, {.read = true}));
-  ASSIGN_OR_RETURN(const IntervalFile::Content content, IntervalFile::recognized(*storage));
-  if (content != IntervalFile::Content::kIntervals)
+  ASSIGN_OR_RETURN(const Head head, Head::read(*storage));
+  if (head.content() != Head::Content::kIntervals)
     return fail(Error{.code = Code::kBadFileName, .what = "not an interval file", .path = path});
   return storage;
 }

@@ -62,11 +62,11 @@ struct Opened {
 Result<Opened> open_source(Group& group, const std::string& path) {
   auto storage = open_posix(path, {.read = true});
   RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
-  const auto recognized = IntervalFile::recognized(**storage);
-  RETURN_IF_ERROR(agree(group, recognized ? Status() : fail(recognized.error())));
-  if (*recognized != IntervalFile::Content::kIntervals) return Opened{nullptr, *std::move(storage)};
+  auto head = Head::read(**storage);
+  RETURN_IF_ERROR(agree(group, head ? Status() : fail(head.error())));
+  if (head->content() != Head::Content::kIntervals) return Opened{nullptr, *std::move(storage)};
   const bool locks = (*storage)->caps().locks;
-  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false));
+  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false, *std::move(head)));
   return Opened{std::move(interval), nullptr, locks};
 }
 

@@ -114,9 +114,9 @@ Result<Learnt> all_opened(Group& group, const Status& mine, const FileId& id, co
 }
 
 // What a file is, its content says; an empty one becomes what is `wanted`.
-Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted) {
-  ASSIGN_OR_RETURN(const IntervalFile::Content content, IntervalFile::recognized(storage));
-  if (content != IntervalFile::Content::kNothing) return content == IntervalFile::Content::kIntervals;
+Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted, Head& head) {
+  ASSIGN_OR_RETURN(head, Head::read(storage));
+  if (head.content() != Head::Content::kNothing) return head.content() == Head::Content::kIntervals;
   if (!wanted || !mode.writes()) return false;
   RETURN_IF_ERROR(IntervalFile::format(storage));
   return true;
@@ -130,8 +130,8 @@ Result<bool> begin_replacement(Group& group, const std::string& path, const Acce
   if (group.rank() == 0) {
     mine = guarded([&]() -> Status {
       if (const auto storage = open_posix(path, {.read = true})) {
-        ASSIGN_OR_RETURN(const IntervalFile::Content content, IntervalFile::recognized(**storage));
-        if (content == IntervalFile::Content::kIntervals) {
+        ASSIGN_OR_RETURN(const Head head, Head::read(**storage));
+        if (head.content() == Head::Content::kIntervals) {
           replaces = 0;
           return {};
         }
@@ -226,11 +226,12 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     };
     auto storage = open_as(mode, parts.hints, !created_before, opened);
     Status mine = storage ? Status() : fail(storage.error());
+    Head head;
     Learnt learnt{.checks = Conflicts::wanted()};
     if (storage && group->rank() == 0) {
       Result<bool> interval = false;
       if (parts.readable) {
-        interval = is_interval_file(**storage, mode, wants_intervals);
+        interval = is_interval_file(**storage, mode, wants_intervals, head);
       } else if (wants_intervals) {
         interval = fail(
             Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = *path});
@@ -246,7 +247,8 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     parts.checks = learnt.checks;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
     if (learnt.interval) {
-      ASSIGN_OR_RETURN(auto interval, IntervalFile::open(*group, std::move(parts.storage), mode.writes()));
+      ASSIGN_OR_RETURN(auto interval,
+                       IntervalFile::open(*group, std::move(parts.storage), mode.writes(), std::move(head)));
       parts.interval = interval.get();
       parts.storage = std::move(interval);
     }

@@ -26,8 +26,8 @@ Status check_reach(Storage& storage, Bytes size, Offset end, const char* what) {
             .path = storage.path()});
 }
 
-Result<std::vector<std::byte>> read_whole(Storage& storage, Bytes size, Extent extent, const char* what) {
-  RETURN_IF_ERROR(check_reach(storage, size, extent.end(), what));  // before memory for it is asked for
+// It has been seen that the storage reaches so far, before memory is asked for.
+Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(extent.length));
   ASSIGN_OR_RETURN(const Transferred got, storage.read(extent, bytes.data()));
   if (got.eof) return fail(Error{.code = Code::kIo, .what = "the interval file is truncated", .path = storage.path()});
@@ -76,7 +76,8 @@ Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& h
     const auto first = head.bytes.begin() + header.root.offset;
     root.bytes.assign(first, first + header.root.length);
   } else {
-    ASSIGN_OR_RETURN(root.bytes, read_whole(storage, root.size, header.root, "its root lies"));
+    RETURN_IF_ERROR(check_reach(storage, root.size, header.root.end(), "its root lies"));
+    ASSIGN_OR_RETURN(root.bytes, read_whole(storage, header.root));
   }
   if (crc32c(root.bytes) != header.root_sum)
     return fail(Error{.code = Code::kIo,
@@ -103,8 +104,7 @@ Result<std::shared_ptr<const Part>> Generation::part(std::size_t i, Storage& sto
   const std::scoped_lock lock(mutex_);
   if (parts_[i]) return parts_[i];
   const PartEntry& entry = root_.parts[i];
-  ASSIGN_OR_RETURN(const Bytes size, storage.size());
-  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, size, entry.metadata, "metadata lie"));
+  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, entry.metadata));
   if (crc32c(bytes) != entry.sum)
     return fail(
         Error{.code = Code::kIo,

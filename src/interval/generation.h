@@ -34,6 +34,7 @@ Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& h
 // Thread-safe.
 class Generation {
  public:
+  // The storage reaches as far as the root says.
   explicit Generation(Root root);
   static Result<std::shared_ptr<Generation>> newest(Storage& storage);
 

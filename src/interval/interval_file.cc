@@ -28,11 +28,6 @@ constexpr std::size_t kFew = 64;  // extents of a write that all ranks are told 
 
 // ---- Opening
 
-Result<IntervalFile::Content> IntervalFile::recognized(Storage& storage) {
-  ASSIGN_OR_RETURN(const Head head, Head::read(storage));
-  return head.content();
-}
-
 Status IntervalFile::format(Storage& storage) {
   const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
   const auto header = encode(
@@ -44,17 +39,18 @@ Status IntervalFile::format(Storage& storage) {
   return {};
 }
 
-Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes) {
+Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
+                                                         Head head) {
   std::unique_ptr<IntervalFile> file(new IntervalFile(group, std::move(storage), writes));
-  RETURN_IF_ERROR(file->load());
+  RETURN_IF_ERROR(file->load(std::move(head)));
   return file;
 }
 
-Status IntervalFile::load() {
+Status IntervalFile::load(Head head) {
   Status mine;
   std::vector<std::byte> bytes;
   Finished told;
-  if (group_.rank() == 0) mine = guarded([&] { return begin(bytes, told); });
+  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(head), bytes, told); });
   RETURN_IF_ERROR(agree(group_, mine));
   ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group_, bytes));
   ASSIGN_OR_RETURN(const std::vector<Finished> finished, allgather(group_, told));
@@ -71,7 +67,7 @@ Status IntervalFile::load() {
 }
 
 // On rank 0: takes the locks, finds the newest generation's root, and where there is space.
-Status IntervalFile::begin(std::vector<std::byte>& root, Finished& told) {
+Status IntervalFile::begin(Head head, std::vector<std::byte>& root, Finished& told) {
   if (writes_) {
     auto lock = storage_->lock(kWriterLock, LockMode::kExclusiveNow);
     if (lock) {
@@ -86,7 +82,9 @@ Status IntervalFile::begin(std::vector<std::byte>& root, Finished& told) {
   }
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    ASSIGN_OR_RETURN(Head head, Head::read(*storage_));
+    if (writes_ || i > 0 || head.bytes.empty()) {
+      ASSIGN_OR_RETURN(head, Head::read(*storage_));
+    }
     ASSIGN_OR_RETURN(const Header header, head.newest());
     if (!writes_) {
       RETURN_IF_ERROR(pin(header.generation));

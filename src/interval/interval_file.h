@@ -18,13 +18,12 @@ namespace stridio {
 
 class IntervalFile final : public Storage {
  public:
-  using Content = Head::Content;
-  static Result<Content> recognized(Storage& storage);
   // Makes an empty file one, with a first generation that is empty; durable with the first commit.
   static Status format(Storage& storage);
   // Collective; fails alike on all ranks. kFileInUse where another program, or this one by another handle, has it open
-  // for writing. `group` must outlive it.
-  static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes);
+  // for writing. `group` must outlive it. `head`: what rank 0 has read already, if it has; spares a reader a request.
+  static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
+                                                    Head head = {});
 
   // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
   // for a further try. Where nobody has changed anything, nothing happens.
@@ -93,8 +92,8 @@ class IntervalFile final : public Storage {
   IntervalFile(Group& group, std::unique_ptr<Storage> storage, bool writes)
       : group_(group), storage_(std::move(storage)), writes_(writes) {}
 
-  Status load();
-  Status begin(std::vector<std::byte>& root, Finished& told);
+  Status load(Head head);
+  Status begin(Head head, std::vector<std::byte>& root, Finished& told);
   Status pin(std::uint64_t generation);
   bool nobody_reads_before(std::uint64_t generation);
   Status settle_space(const Root& root, Finished& told);
