@@ -26,6 +26,7 @@ static void expected_bytes(unsigned char* to, uint64_t seed, int64_t offset, int
 struct image {
   unsigned char* bytes;
   uint64_t seed;
+  const unsigned char* from;
 };
 
 static void set_in_memory(void* context, int64_t memory, int64_t file, int64_t length) {
@@ -39,14 +40,14 @@ static void set_in_file(void* context, int64_t memory, int64_t file, int64_t len
   expected_bytes(image->bytes + file, image->seed, file, length);
 }
 
-void oracle_memory(const struct share* share, unsigned char* memory) {
-  struct image image = {memory, share->seed};
-  memset(memory, GUARD, (size_t)share->memory_bytes);
-  share_pieces(share, set_in_memory, &image);
+static void copy_in_file(void* context, int64_t memory, int64_t file, int64_t length) {
+  const struct image* image = context;
+  (void)memory;
+  memcpy(image->bytes + file, image->from + file, (size_t)length);
 }
 
-unsigned char* oracle_file(const struct share* share) {
-  struct image image = {calloc(1, (size_t)share->file_bytes + 1), share->seed};
+static unsigned char* file_of_all_pieces(const struct share* share, piece_visitor* visit, const unsigned char* from) {
+  struct image image = {calloc(1, (size_t)share->file_bytes + 1), share->seed, from};
   if (!image.bytes) abort();
   for (int rank = 0; rank < share->ranks; ++rank) {
     struct share other = {.workload = share->workload,
@@ -57,10 +58,22 @@ unsigned char* oracle_file(const struct share* share) {
                           .ranks = share->ranks,
                           .rank = rank};
     share_plan(&other);
-    share_pieces(&other, set_in_file, &image);
+    share_pieces(&other, visit, &image);
     share_free(&other);
   }
   return image.bytes;
+}
+
+void oracle_memory(const struct share* share, unsigned char* memory) {
+  struct image image = {memory, share->seed, NULL};
+  memset(memory, GUARD, (size_t)share->memory_bytes);
+  share_pieces(share, set_in_memory, &image);
+}
+
+unsigned char* oracle_file(const struct share* share) { return file_of_all_pieces(share, set_in_file, NULL); }
+
+unsigned char* oracle_covered(const struct share* share, const unsigned char* file) {
+  return file_of_all_pieces(share, copy_in_file, file);
 }
 
 int64_t first_difference(const unsigned char* a, const unsigned char* b, int64_t bytes) {

@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+GOOD_CHOICE = 1.25
 CAP = 30  # a cell that takes longer than so many times the limit counts as this
 PHASES = ("total", "open", "view", "access", "close", "late")
 DIRECTIONS = ("write", "read")
@@ -133,6 +134,20 @@ class Results:
                 ours = self.seconds(case, "stridio", method, way)
                 if ours > 1.1 * bound and ours > bound + 1e-3:
                     yield case, method, way, ours, bound
+
+    def choices(self):
+        """What the planner chose against the best of all that was measured, stock MPI-IO and forced methods: case,
+        direction, seconds, the best and its seconds. Not against what needs a promise of the user's."""
+        for case in self.cases():
+            columns = [*self.columns([case], False), *self.columns([case], True)]
+            columns = [column for column in columns if "=" not in column[1]]
+            for way in DIRECTIONS:
+                times = {column: self.seconds(case, *column, way) for column in columns}
+                times = {column: time for column, time in times.items() if not math.isnan(time)}
+                chosen = times.get(("stridio", "collective"))
+                if chosen and len(times) > 1:
+                    best = min(times, key=times.get)
+                    yield case, way, chosen, " ".join(best), times[best]
 
     def opening(self, mpi, ranks, slow, side, direction):
         """What open and close alone take in these cases, in ms."""
@@ -261,6 +276,21 @@ def report_group(results, cases, with_phases):
         these = [case for case in cases if any(results.has(case, *column) for column in hinted)]
         lines += ["With hints:", "", *compare(results, these, hinted), ""]
     return [*lines, first_opens(results, cases), ""]
+
+
+def choices(results):
+    """How far what the planner chose is from the best."""
+    found = sorted(results.choices(), key=lambda each: each[4] / each[2])
+    far = [each for each in found if each[2] > GOOD_CHOICE * each[4]]
+    lines = [
+        f"**The planner's choice, collective, against the best of stock MPI-IO and all methods: {len(found) - len(far)} of "
+        f"{len(found)} within {GOOD_CHOICE}, {sum(each[2] > 2 * each[4] for each in found)} over 2**",
+        "",
+    ]
+    cells = [["", "chosen, ms", "best, ms", "ratio", "which"]]
+    for case, way, chosen, name, best in far:
+        cells.append([f"{case}, {way}", plain(chosen * 1e3), plain(best * 1e3), plain(chosen / best), name])
+    return [*lines, *(table(cells) if far else ())]
 
 
 def phases(results, cases, columns):

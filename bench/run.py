@@ -26,6 +26,7 @@ from results import (
     DIRECTIONS,
     Case,
     Results,
+    choices,
     failures,
     load_json,
     machine,
@@ -488,6 +489,8 @@ def summarize(bench, arguments):
         "",
         *report(bench.results, labels, arguments.phases),
     ]
+    if any(method in suites.forced() for _, _, method, _ in bench.results.cells):
+        lines += ["", *choices(bench.results)]
     if arguments.suite:
         lines += ["", *verdict(bench.results, labels)]
     print("\n" + "\n".join(lines))

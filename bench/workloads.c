@@ -238,6 +238,23 @@ static void plan_cyclic_pieces(struct share* share) {
   deal_pieces(share, piece ? piece : 1, pieces);
 }
 
+/* After a piece of each rank comes a hole: so much of the file, in percent. */
+static void plan_holes(struct share* share, int percent) {
+  const int64_t piece = share->extra, round = piece * share->ranks;
+  const int64_t hole = (int64_t)share->ranks * percent / (100 - percent); /* in pieces */
+  const int64_t rounds = share->size * MEBIBYTE > round ? share->size * MEBIBYTE / round : 1;
+  make_boxes(share, 1);
+  *share->box = (struct box){.dimensions = 2, .element = piece};
+  set_dimension(share->box, 0, rounds, 0, rounds);
+  set_dimension(share->box, 1, share->ranks + hole, share->rank, 1);
+  share->file_bytes = ((rounds - 1) * (share->ranks + hole) + share->ranks) * piece;
+  share->memory_bytes = rounds * piece;
+}
+
+static void plan_holes_50(struct share* share) { plan_holes(share, 50); }
+static void plan_holes_75(struct share* share) { plan_holes(share, 75); }
+static void plan_holes_95(struct share* share) { plan_holes(share, 95); }
+
 /* The file type is one piece and the room of the others', repeated as often as needed. */
 static void access_cyclic(const struct share* share, int index, struct access* access) {
   (void)index;
@@ -246,7 +263,7 @@ static void access_cyclic(const struct share* share, int index, struct access* a
   MPI_Type_contiguous((int)piece, MPI_BYTE, &element);
   set_packed_memory(share, element, access);
   access->displacement = share->rank * piece;
-  access->filetype = resized(element, share->ranks * piece);
+  access->filetype = resized(element, share->box->file_size[1] * piece);
 }
 
 /* The file type spans the file: a vector of all pieces, of ints where they are that long. */
@@ -622,6 +639,9 @@ const struct workload workloads[] = {
     {"cyclic", MIB, PIECES_A_RANK, 128, 4096, 0, plan_cyclic_pieces, boxes_pieces, access_cyclic},
     {"cyclic4k", MIB, PIECE, 128, 4096, 0, plan_cyclic, boxes_pieces, access_cyclic},
     {"cyclic256", MIB, PIECE, 128, 256, 0, plan_cyclic, boxes_pieces, access_cyclic},
+    {"holes50", MIB, PIECE, 32, 4096, 0, plan_holes_50, boxes_pieces, access_cyclic},
+    {"holes75", MIB, PIECE, 32, 4096, 0, plan_holes_75, boxes_pieces, access_cyclic},
+    {"holes95", MIB, PIECE, 32, 4096, 0, plan_holes_95, boxes_pieces, access_cyclic},
     {"interleaved", MIB, PIECE, 32, 4, 0, plan_cyclic, boxes_pieces, access_interleaved},
     {"columns", "columns", PIECE, 256, 16, 0, plan_columns, boxes_pieces, access_columns},
     {"unstruc", PIECES_A_RANK, PIECE, 262144, 64, 0, plan_unstruc, pieces_unstruc, access_unstruc},
