@@ -122,6 +122,19 @@ Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wan
   return true;
 }
 
+// By rank 0, for all.
+Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts& parts, bool wants_intervals,
+                     Head& head) {
+  bool interval = false;
+  if (parts.readable) {
+    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts.mode, wants_intervals, head));
+  } else if (wants_intervals) {
+    return fail(
+        Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = path});
+  }
+  return Learnt{.profile = profile_of(path), .interval = interval, .checks = Conflicts::wanted()};
+}
+
 // Collective: whether the file is replaced, which an interval file is not. Rank 0 gets what does it.
 Result<bool> begin_replacement(Group& group, const std::string& path, const AccessMode& mode, const Hints& hints,
                                std::unique_ptr<Replacement>& made) {
@@ -227,22 +240,10 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     auto storage = open_as(mode, parts.hints, !created_before, opened);
     Status mine = storage ? Status() : fail(storage.error());
     Head head;
-    Learnt learnt{.checks = Conflicts::wanted()};
-    if (storage && group->rank() == 0) {
-      Result<bool> interval = false;
-      if (parts.readable) {
-        interval = is_interval_file(**storage, mode, wants_intervals, head);
-      } else if (wants_intervals) {
-        interval = fail(
-            Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = *path});
-      }
-      if (interval) {
-        learnt = {profile_of(*path), *interval, learnt.checks};
-      } else {
-        mine = fail(interval.error());
-      }
-    }
-    ASSIGN_OR_RETURN(learnt, all_opened(*group, mine, id, learnt));
+    Result<Learnt> found = Learnt{};
+    if (storage && group->rank() == 0) found = learn(**storage, *path, parts, wants_intervals, head);
+    if (!found) mine = fail(found.error());
+    ASSIGN_OR_RETURN(const Learnt learnt, all_opened(*group, mine, id, found ? *found : Learnt{}));
     parts.profile = learnt.profile;
     parts.checks = learnt.checks;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());

@@ -1,6 +1,6 @@
 // Reading: the requested extents, slice by slice, become pieces of what is stored; these are sorted by where they are
 // stored and fetched cell by cell, many cells in one request, since a cell is what a checksum can be verified of. A cell
-// that is wanted whole goes straight to the user's memory.
+// of few pieces goes straight to where they belong in the user's memory, and only what is between them to a buffer.
 #include "interval/generation.h"
 
 #include <fmt/format.h>
