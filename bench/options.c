@@ -24,6 +24,7 @@ static const char usage[] =
     "  --hint KEY=VALUE     for MPI_File_open and MPI_File_set_view; may be repeated\n"
     "  --seed N             of random places and of the data (1)\n"
     "  --verify             check every byte instead of measuring\n"
+    "  --skip-holes         with --verify: not those that nobody writes\n"
     "  --counts FILE        counters of the storage, printed with each measurement\n"
     "  --list               print the workloads and their parameters as JSON lines\n";
 
@@ -133,6 +134,7 @@ static void parse_option(int option, char* value, char** methods, struct options
     case 'h': parse_hint(value, &options->hints); break;
     case 'e': options->seed = (uint64_t)number(value, 0); break;
     case 'v': options->verify = 1; break;
+    case 'o': options->skip_holes = 1; break;
     case 'n': options->counts = value; break;
     case 'l': print_workloads(); break;
     default: refuse("options", "see below");
@@ -144,7 +146,7 @@ static const struct option names[] = {
     {"extra", 1, NULL, 'x'},       {"methods", 1, NULL, 'm'},    {"directions", 1, NULL, 'd'},
     {"repetitions", 1, NULL, 'r'}, {"max-pieces", 1, NULL, 'c'}, {"hint", 1, NULL, 'h'},
     {"seed", 1, NULL, 'e'},        {"verify", 0, NULL, 'v'},     {"counts", 1, NULL, 'n'},
-    {"list", 0, NULL, 'l'},        {NULL, 0, NULL, 0},
+    {"list", 0, NULL, 'l'},        {"skip-holes", 0, NULL, 'o'}, {NULL, 0, NULL, 0},
 };
 
 void parse_options(int argc, char** argv, struct options* options) {

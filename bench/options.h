@@ -25,6 +25,7 @@ struct options {
   int repetitions;
   long max_pieces; /* a rank in one measurement of PIECES; 0: all */
   int verify;
+  int skip_holes;     /* when verifying */
   const char* counts; /* of the storage: a write resets them, a read gives JSON; NULL: none */
   MPI_Info hints;     /* of all methods */
 };

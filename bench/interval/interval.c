@@ -156,8 +156,8 @@ int main(int argc, char** argv) {
   for (int64_t i = 0; i < share.memory_bytes; ++i)
     memory[i] = (unsigned char)((i * 2654435761u + (unsigned)rank * 97u) >> 8);
   meeting_open();
-  for (int repetition = -1; repetition < atoi(argv[3]);
-       ++repetition) /* the first file of a process costs more: not counted */
+  /* The first file of a process costs more: not counted. */
+  for (int repetition = -1; repetition < atoi(argv[3]); ++repetition)
     for (int i = 4; i < argc; ++i) {
       const int64_t time = measure(argv[i], argv[1]);
       if (rank != 0 || repetition < 0) continue;

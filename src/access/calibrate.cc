@@ -75,11 +75,8 @@ class Calibration {
   Status measure_overlap(StorageCosts& costs, int tries) {
     double extending = 0;
     if (direction_ == Direction::kWrite) {
-      ASSIGN_OR_RETURN(extending, least(
-                                      [&] {
-                                        return move({{length_ / 2, kSmall}, {length_ / 4 * 3, kSmall}}, 2);
-                                      },
-                                      1));
+      const auto extend_twice = [&] { return move({{length_ / 2, kSmall}, {length_ / 4 * 3, kSmall}}, 2); };
+      ASSIGN_OR_RETURN(extending, least(extend_twice, 1));
       RETURN_IF_ERROR(move({{length_ - kSmall, kSmall}}));
     }
     for (int depth = 4; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
