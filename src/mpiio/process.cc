@@ -46,7 +46,7 @@ void close_left_open() {
          " open, which the program should have closed; now closed" + names + (led > kNamed ? ", ..." : ""));
 }
 
-// MPI_Finalize deletes MPI_COMM_SELF's attributes before it does anything else.
+// MPI_Finalize deletes MPI_COMM_SELF's attributes before it does anything else, the last one first.
 int on_finalize(MPI_Comm, int, void*, void*) {
   finish_orphans();
   close_left_open();
@@ -121,3 +121,10 @@ MPI_Comm private_comm() {
 }
 
 }  // namespace stridio::mpiio
+
+// Libraries that close their files when an attribute of theirs is deleted, as HDF5 does, must find them open: ours is set
+// before any. Only the MPI name is taken: the host's own is what it calls, and what prepare() does.
+extern "C" __attribute__((visibility("default"))) int MPI_Comm_set_attr(MPI_Comm comm, int keyval, void* value) {
+  if (comm == MPI_COMM_SELF) (void)stridio::mpiio::private_comm();
+  return PMPI_Comm_set_attr(comm, keyval, value);
+}

@@ -1,6 +1,7 @@
 // How programs end: with files open, with freed and unfreed handlers, or by an error handler that is fatal.
-//   ending_test open | fatal | abort | fatal_default | left PATH | found PATH
-// `left` leaves files open whose data are still in memory; it checks what is said, `found` that nothing is lost.
+//   ending_test open | library | fatal | abort | fatal_default | left PATH | found PATH
+// `left` leaves files open whose data are still in memory; it checks what is said, `found` that nothing is lost. `library` has a
+// file closed as HDF5 does its own: when MPI_Finalize deletes an attribute that was set before the file was opened.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -37,6 +38,22 @@ void leave_open(const std::string& path) {
   MPI_File_write_all_begin(fh, &value, 1, MPI_INT);
   MPI_File_iwrite_at(fh, 100, &value, 1, MPI_INT, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+struct Library {
+  MPI_File fh = MPI_FILE_NULL;
+  bool closed = false;
+};
+
+int close_in_library(MPI_Comm, int, void* attribute, void*) {
+  auto& library = *static_cast<Library*>(attribute);
+  MPI_Offset size = 0;
+  const int value = 1;
+  const bool written =
+      MPI_File_get_size(library.fh, &size) == MPI_SUCCESS &&
+      MPI_File_write_at_all(library.fh, size, &value, 1, MPI_INT, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+  library.closed = written && MPI_File_close(&library.fh) == MPI_SUCCESS;
+  return MPI_SUCCESS;
 }
 
 struct Kept {
@@ -94,6 +111,18 @@ int check_left(const std::string& path, int rank) {
   return told && gone ? 0 : 1;
 }
 
+int check_library(const std::string& path, int rank) {
+  Library library;
+  int keyval = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, close_in_library, &keyval, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &library);
+  library.fh = open_file(path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
+  const std::string said = finalize();
+  if (!library.closed) std::printf("rank %d: the file was closed before its library could\n", rank);
+  if (!said.empty()) std::printf("rank %d: it said \"%s\"\n", rank, said.c_str());
+  return library.closed && said.empty() ? 0 : 1;
+}
+
 int check_found(const std::string& path, int rank) {
   int lost = 0;
   for (const Kept& kept : kKept) {
@@ -119,6 +148,7 @@ int main(int argc, char** argv) {
   if (mode == "found") return check_found(argv[2], rank);
   if (rank == 0) std::snprintf(path, sizeof path, "/tmp/stridio-ending-%d", static_cast<int>(getpid()));
   MPI_Bcast(path, sizeof path, MPI_CHAR, 0, MPI_COMM_WORLD);
+  if (mode == "library") return check_library(path, rank);
   if (mode == "open") leave_open(path);
   if (mode == "fatal" || mode == "abort") {
     MPI_File fh = open_file(path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE);
