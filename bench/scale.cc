@@ -76,6 +76,7 @@ class NullStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent, LockMode) override {
     return fail(Code::kUnsupportedOperation, "no locks");
   }
+  bool has_locks() override { return false; }
   Caps caps() const override { return {}; }
   const std::string& path() const override { return path_; }
 

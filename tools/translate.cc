@@ -65,8 +65,8 @@ Result<Opened> open_source(Group& group, const std::string& path) {
   auto head = Head::read(**storage);
   RETURN_IF_ERROR(agree(group, head ? Status() : fail(head.error())));
   if (head->content() != Head::Content::kIntervals) return Opened{nullptr, *std::move(storage)};
-  const bool locks = (*storage)->caps().locks;
-  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false, *std::move(head)));
+  const bool locks = (*storage)->has_locks();
+  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false, {*std::move(head), nullptr}));
   return Opened{std::move(interval), nullptr, locks};
 }
 
@@ -197,8 +197,7 @@ Status Translation::create(Group& group, const std::string& partial) const {
     created = [&]() -> Status {
       ASSIGN_OR_RETURN(auto file,
                        open_posix(partial, {.read = true, .write = true, .create = true, .exclusive = true}));
-      if (!flat()) return IntervalFile::format(*file);
-      return file->resize(size_);
+      return flat() ? file->resize(size_) : Status();  // an empty one becomes an interval file when it is opened
     }();
   return agree(group, created);
 }

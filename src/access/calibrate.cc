@@ -160,7 +160,7 @@ Result<Profile> calibrate(Storage& storage, const CalibrationRules& rules) {
       std::byte last{};
       RETURN_IF_ERROR(storage.write({length - 1, 1}, &last));
       ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, length).measure(Direction::kRead));
-      if (profile.write.waits() && storage.caps().locks) {
+      if (profile.write.waits() && storage.has_locks()) {
         const auto start = Clock::now();
         if (storage.lock({0, kSmall}, LockMode::kExclusive))
           profile.lock_seconds = std::max(profile.lock_seconds, seconds_since(start));

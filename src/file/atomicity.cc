@@ -84,6 +84,12 @@ void Atomicity::cut(Group& group, const View& view) {
   sets_ = known_ ? *std::move(sets) : IntervalSets();
 }
 
+bool Atomicity::shares(Extent range) const {
+  bool any = !known_;
+  if (known_) sets_.each_shared_in(range, [&](const SharedIntervals&) { any = true; });
+  return any;
+}
+
 Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, LockMode mode, bool whole_range) {
   if (may_be_alone_ && !whole_range) {
     const Offset place = static_cast<Offset>(std::uint64_t{place_} * kAccesses + accesses_++ % kAccesses);

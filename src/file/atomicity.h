@@ -26,6 +26,9 @@ class Atomicity {
   // the range is locked against all that lock ranges of the file.
   Result<std::unique_ptr<RangeLock>> hold(Extent range, LockMode mode, bool whole_range);
 
+  // Whether other ranks' views have bytes of the rank's own in `range`, as far as is known.
+  bool shares(Extent range) const;
+
   const IntervalSets& sets() const { return sets_; }
 
  private:

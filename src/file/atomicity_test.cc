@@ -49,8 +49,8 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<File> open(Group& group, int tile) const {
-    auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), folder_ + "/data",
+  std::unique_ptr<File> open(Group& group, int tile, const std::string& prefix = "") const {
+    auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), prefix + folder_ + "/data",
                            {.read_write = true, .create = true}, {});
     EXPECT_TRUE(file) << file.error().text();
     EXPECT_TRUE((*file)->set_atomicity(true));
@@ -86,6 +86,26 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
     return operation;
   }
 
+  // Ranks of one handle, each with its tile.
+  void expect_order(const std::string& prefix) {
+    const std::uint64_t seed = logged_seed();
+    for (int round = 0; round < 4; ++round) {
+      history_.clear();
+      run_threads(kRanks, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
+        Random random(seed + static_cast<std::uint64_t>(round * kRanks + group.rank()));
+        const auto file = open(group, group.rank(), prefix);
+        EXPECT_TRUE(file->set_size(0));
+        EXPECT_TRUE(file->set_size(kRows * kColumns * kCell));
+        EXPECT_TRUE(group.barrier());
+        std::vector<Operation> mine;
+        for (int i = 0; i < kOperations; ++i) mine.push_back(operate(*file, random, group.rank(), group.rank(), i));
+        record(std::move(mine));
+        EXPECT_TRUE(file->close());
+      });
+      ASSERT_EQ(explain_disorder(history_), "") << "round " << round;
+    }
+  }
+
   void record(std::vector<Operation> operations) {
     const std::lock_guard lock(mutex_);
     history_.insert(history_.end(), operations.begin(), operations.end());
@@ -102,23 +122,21 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
   std::vector<Operation> history_;
 };
 
-TEST_P(AtomicityTest, TilesOfOneHandleHaveAnOrder) {
-  const std::uint64_t seed = logged_seed();
-  for (int round = 0; round < 4; ++round) {
-    history_.clear();
-    run_threads(kRanks, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
-      Random random(seed + static_cast<std::uint64_t>(round * kRanks + group.rank()));
-      const auto file = open(group, group.rank());
-      EXPECT_TRUE(file->set_size(0));
-      EXPECT_TRUE(file->set_size(kRows * kColumns * kCell));
-      EXPECT_TRUE(group.barrier());
-      std::vector<Operation> mine;
-      for (int i = 0; i < kOperations; ++i) mine.push_back(operate(*file, random, group.rank(), group.rank(), i));
-      record(std::move(mine));
-      EXPECT_TRUE(file->close());
-    });
-    ASSERT_EQ(explain_disorder(history_), "") << "round " << round;
-  }
+TEST_P(AtomicityTest, TilesOfOneHandleHaveAnOrder) { expect_order(""); }
+
+TEST_P(AtomicityTest, TilesOfOneIntervalFileHaveAnOrder) {
+  if (GetParam()) return expect_order("interval:");
+  run_threads(2, {.ranks_per_node = 0, .shared_memory = false}, [&](Group& group) {
+    const auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), "interval:" + folder_ + "/data",
+                                 {.read_write = true, .create = true}, {});
+    ASSERT_TRUE(file) << file.error().text();
+    const Status refused = (*file)->set_atomicity(true);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kUnsupportedOperation);
+    EXPECT_NE(refused.error().text().find("share a node's memory"), std::string::npos) << refused.error().text();
+    EXPECT_FALSE((*file)->atomicity());
+    EXPECT_TRUE((*file)->close());
+  });
 }
 
 // Each handle is of a group of one: nothing is shared among its ranks, and all with the others'. The first is alone until the

@@ -150,7 +150,7 @@ Status FileImpl::set_view(const View& view, const HintList& hints, std::optional
   }
   RETURN_IF_ERROR(agreed_view(view, hints, std::move(invalid)));
   view_ = view;
-  if (atomic_) cut_view();
+  if (atomic_) RETURN_IF_ERROR(cut_view());
   {
     const std::scoped_lock lock(pointer_mutex_);
     pointer_ = 0;
@@ -290,30 +290,31 @@ Status FileImpl::set_atomicity(bool atomic) {
   ASSIGN_OR_RETURN(const std::vector<int> all, allgather(*parts_.group, static_cast<int>(atomic)));
   for (const int each : all)
     if (each != all.front()) return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
-  if (atomic && parts_.interval)
-    return fail(Error{.code = Code::kUnsupportedOperation,
-                      .what =
-                          "set_atomicity: interval files have no atomic mode; MPI_File_sync shows each rank what the "
-                          "others wrote",
-                      .path = parts_.path});
   RETURN_IF_ERROR(flush_together());
+  if (parts_.interval) {
+    std::function<bool(Extent)> shared;
+    if (atomic) shared = [this](Extent range) { return !shared_.atomicity || shared_.atomicity->shares(range); };
+    RETURN_IF_ERROR(parts_.interval->show_at_once(std::move(shared)));
+  }
   if (atomic && !shared_.atomicity) {
     ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
   }
-  if (atomic) cut_view();
+  if (atomic) RETURN_IF_ERROR(cut_view());
   atomic_ = atomic;
   return {};
 }
 
-// Collective.
-void FileImpl::cut_view() {
+// Collective. What was nobody else's may be shared now.
+Status FileImpl::cut_view() {
   shared_.atomicity->cut(*parts_.group, view_);
+  if (parts_.interval) RETURN_IF_ERROR(parts_.interval->share());
   const auto shared = shared_.atomicity->sets().shared();
   const auto inexact =
       std::count_if(shared.begin(), shared.end(), [](const SharedIntervals& each) { return !each.exact; });
   parts_.report->note_intervals(std::ssize(shared), inexact);
   explain("atomic mode", fmt::format("{} of intervals shared with other ranks{}", counted(std::ssize(shared), "set"),
                                      inexact > 0 ? ", some only perhaps: the views are too irregular" : ""));
+  return {};
 }
 
 // ---- Transfers
@@ -495,9 +496,8 @@ Result<CollectiveOutcome> FileImpl::move_together(CollectiveRequest& request) {
 
 AccessRules FileImpl::access_rules(Direction direction) const {
   const Hints& hints = parts_.hints;
-  const bool locks = parts_.storage->caps().locks;
   AccessRules rules;
-  const bool promised = hints.ds_write == Switch::kEnable && locks;
+  const bool promised = hints.ds_write == Switch::kEnable && parts_.storage->has_locks();
   rules.lock_writes = promised && !atomic_;
   rules.may_modify_holes = hints.ds_write != Switch::kDisable && (promised || own_holes_) && parts_.readable;
   if (!parts_.readable)
@@ -528,7 +528,7 @@ CollectiveRules FileImpl::collective_rules(Direction direction) const {
   rules.prefer_two_phase = two_phase == Switch::kEnable;
   rules.aggregators = hints.cb_nodes;
   rules.window = hints.cb_buffer_size;
-  rules.lock_writes = hints.ds_write == Switch::kEnable && parts_.storage->caps().locks;
+  rules.lock_writes = hints.ds_write == Switch::kEnable && parts_.storage->has_locks();
   rules.may_modify_holes = rules.lock_writes && parts_.readable;
   rules.one_by_one = atomic_;
   rules.force = hints.method;

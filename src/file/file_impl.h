@@ -90,7 +90,7 @@ class FileImpl final : public File {
   Result<Offset> seek_target(Offset offset, Whence whence, Bytes current);
   Status move_shared_pointer(Offset offset, Whence whence);
   Status change_size(Bytes size, Status (Storage::*change)(Bytes), const char* what);
-  void cut_view();
+  Status cut_view();
   Status agreed_view(const View& view, const HintList& hints, std::optional<Error> invalid);
   Correction correction(Direction direction);
   template <typename Learn>

@@ -86,15 +86,21 @@ struct Learnt {
   bool checks = false;
 };
 
+// What a rank has opened.
+struct Opened {
+  FileId id = {};
+  bool readable = true;  // in the end by all ranks
+  Learnt learnt = {};
+};
+
 // An agreement after opening. Names are each rank's own, relative to its directory: that they lead to one file is seen here,
 // where numbers of files can be compared, which is on one node and device.
-Result<Learnt> all_opened(Group& group, const Status& mine, const FileId& id, const Learnt& learnt) {
+Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened) {
   struct Entry {
     Verdict verdict;
-    FileId id;
-    Learnt learnt;
+    Opened opened;
   };
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), id, learnt}));
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), opened}));
   std::vector<Verdict> verdicts;
   for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
   RETURN_IF_ERROR(worst(verdicts));
@@ -102,32 +108,35 @@ Result<Learnt> all_opened(Group& group, const Status& mine, const FileId& id, co
   for (int rank = 0; rank < group.size(); ++rank) {
     int& first = first_of[static_cast<std::size_t>(group.node_of(rank))];
     if (first < 0) first = rank;
-    const FileId& here = entries[static_cast<std::size_t>(rank)].id;
-    const FileId& there = entries[static_cast<std::size_t>(first)].id;
+    const FileId& here = entries[static_cast<std::size_t>(rank)].opened.id;
+    const FileId& there = entries[static_cast<std::size_t>(first)].opened.id;
     if (here.device == there.device && here.inode != there.inode)
       return fail(Code::kNotSame,
                   fmt::format("open: the names of ranks {} and {} do not lead to the same file; relative ones "
                               "start at each rank's own directory",
                               first, rank));
   }
-  return entries.front().learnt;
+  Opened all = entries.front().opened;
+  for (const Entry& entry : entries) all.readable = all.readable && entry.opened.readable;
+  return all;
 }
 
 // What a file is, its content says; an empty one becomes what is `wanted`.
-Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted, Head& head) {
-  ASSIGN_OR_RETURN(head, Head::read(storage));
-  if (head.content() != Head::Content::kNothing) return head.content() == Head::Content::kIntervals;
-  if (!wanted || !mode.writes()) return false;
-  RETURN_IF_ERROR(IntervalFile::format(storage));
-  return true;
+Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted, IntervalFile::Begun& begun) {
+  if (wanted && mode.writes()) {
+    ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
+  } else {
+    ASSIGN_OR_RETURN(begun.head, Head::read(storage));
+  }
+  return begun.head.content() == Head::Content::kIntervals;
 }
 
 // By rank 0, for all.
 Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts& parts, bool wants_intervals,
-                     Head& head) {
+                     IntervalFile::Begun& begun) {
   bool interval = false;
   if (parts.readable) {
-    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts.mode, wants_intervals, head));
+    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts.mode, wants_intervals, begun));
   } else if (wants_intervals) {
     return fail(
         Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = path});
@@ -222,34 +231,36 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
       ASSIGN_OR_RETURN(parts.replaces, begin_replacement(*group, *path, mode, parts.hints, parts.replacement));
       if (parts.replaces) path = Replacement::beside(*path);
     }
-    const bool created_before = parts.replaces || (mode.create && group->size() > 1);
-    if (created_before && !parts.replaces) {
-      Status created = path ? Status() : fail(path.error());
-      if (path && group->rank() == 0)
-        created = open_as(mode, parts.hints, true, [&](const OpenMode& wanted) { return create_posix(*path, wanted); });
-      RETURN_IF_ERROR(agree(*group, created));
-    }
     if (path && mode.read_only && parts.hints.wait_generation)
       RETURN_IF_ERROR(wait_as_hinted(*group, *path, parts.hints));
-    FileId id;
-    const auto opened = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
+    Opened opened;
+    const auto open_here = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
       if (!path) return fail(path.error());
-      parts.readable = wanted.read;
-      return open_posix(*path, wanted, &id);
+      parts.readable = opened.readable = wanted.read;
+      return open_posix(*path, wanted, &opened.id);
     };
-    auto storage = open_as(mode, parts.hints, !created_before, opened);
+    // The first creates the file; what only it does then, it does while the others open it.
+    const bool creates = mode.create && !parts.replaces, first = group->rank() == 0;
+    Result<std::unique_ptr<Storage>> storage = nullptr;
+    if (first) storage = open_as(mode, parts.hints, creates, open_here);
+    if (creates) RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
+    if (!first) storage = open_as(mode, parts.hints, false, open_here);
     Status mine = storage ? Status() : fail(storage.error());
-    Head head;
-    Result<Learnt> found = Learnt{};
-    if (storage && group->rank() == 0) found = learn(**storage, *path, parts, wants_intervals, head);
-    if (!found) mine = fail(found.error());
-    ASSIGN_OR_RETURN(const Learnt learnt, all_opened(*group, mine, id, found ? *found : Learnt{}));
-    parts.profile = learnt.profile;
-    parts.checks = learnt.checks;
+    IntervalFile::Begun begun;
+    if (storage && first) {
+      if (auto found = learn(**storage, *path, parts, wants_intervals, begun))
+        opened.learnt = *found;
+      else
+        mine = fail(found.error());
+    }
+    ASSIGN_OR_RETURN(const Opened agreed, all_opened(*group, mine, opened));
+    parts.readable = agreed.readable;
+    parts.profile = agreed.learnt.profile;
+    parts.checks = agreed.learnt.checks;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
-    if (learnt.interval) {
+    if (agreed.learnt.interval) {
       ASSIGN_OR_RETURN(auto interval,
-                       IntervalFile::open(*group, std::move(parts.storage), mode.writes(), std::move(head)));
+                       IntervalFile::open(*group, std::move(parts.storage), mode.writes(), std::move(begun)));
       parts.interval = interval.get();
       parts.storage = std::move(interval);
     }

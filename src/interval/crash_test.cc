@@ -65,6 +65,7 @@ class RecordingStorage final : public Storage {
     return synced;
   }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return storage_->lock(range, mode); }
+  bool has_locks() override { return storage_->has_locks(); }
   Caps caps() const override { return storage_->caps(); }
   const std::string& path() const override { return storage_->path(); }
 

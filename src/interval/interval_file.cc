@@ -28,29 +28,50 @@ constexpr std::size_t kFew = 64;  // extents of a write that all ranks are told 
 
 // ---- Opening
 
-Status IntervalFile::format(Storage& storage) {
+Result<Head> IntervalFile::format(Storage& storage) {
   const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
   const auto header = encode(
       Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
-  std::vector<std::byte> bytes(static_cast<std::size_t>(kFirstStored));
-  for (int slot = 0; slot < kSlots; ++slot) std::copy(header.begin(), header.end(), bytes.begin() + slot * kSlotBytes);
-  bytes.insert(bytes.end(), root.begin(), root.end());
-  RETURN_IF_ERROR(storage.write({0, static_cast<Bytes>(bytes.size())}, bytes.data()));
-  return {};
+  Head head{
+      .bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .whole = true, .path = storage.path()};
+  for (int slot = 0; slot < kSlots; ++slot)
+    std::copy(header.begin(), header.end(), head.bytes.begin() + slot * kSlotBytes);
+  head.bytes.insert(head.bytes.end(), root.begin(), root.end());
+  RETURN_IF_ERROR(storage.write({0, std::ssize(head.bytes)}, head.bytes.data()));
+  return head;
+}
+
+Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
+  Begun begun;
+  auto lock = storage.lock(kWriterLock, LockMode::kExclusiveNow);
+  if (!lock && lock.error().code != Code::kFileInUse && lock.error().code != Code::kUnsupportedOperation)
+    return fail(lock.error());
+  ASSIGN_OR_RETURN(begun.head, Head::read(storage));
+  if (begun.head.content() == Head::Content::kOther) return begun;
+  if (!lock && lock.error().code == Code::kFileInUse)
+    return fail(Error{.code = Code::kFileInUse,
+                      .what = "somebody has the interval file open for writing; one program at a time may",
+                      .path = storage.path()});
+  if (lock) begun.writing = *std::move(lock);
+  if (begun.head.content() == Head::Content::kNothing) {
+    ASSIGN_OR_RETURN(begun.head, format(storage));
+  }
+  return begun;
 }
 
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
-                                                         Head head) {
+                                                         Begun begun) {
   std::unique_ptr<IntervalFile> file(new IntervalFile(group, std::move(storage), writes));
-  RETURN_IF_ERROR(file->load(std::move(head)));
+  RETURN_IF_ERROR(file->load(std::move(begun)));
   return file;
 }
 
-Status IntervalFile::load(Head head) {
+Status IntervalFile::load(Begun begun) {
   Status mine;
   std::vector<std::byte> bytes;
   Finished told;
-  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(head), bytes, told); });
+  writing_ = std::move(begun.writing);
+  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun.head), bytes, told); });
   RETURN_IF_ERROR(agree(group_, mine));
   ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group_, bytes));
   ASSIGN_OR_RETURN(const std::vector<Finished> finished, allgather(group_, told));
@@ -68,21 +89,17 @@ Status IntervalFile::load(Head head) {
 
 // On rank 0: takes the locks, finds the newest generation's root, and where there is space.
 Status IntervalFile::begin(Head head, std::vector<std::byte>& root, Finished& told) {
-  if (writes_) {
-    auto lock = storage_->lock(kWriterLock, LockMode::kExclusiveNow);
-    if (lock) {
-      writing_ = *std::move(lock);
-    } else if (lock.error().code == Code::kFileInUse) {
-      return fail(Error{.code = Code::kFileInUse,
-                        .what = "somebody has the interval file open for writing; one program at a time may",
-                        .path = path()});
-    } else if (lock.error().code != Code::kUnsupportedOperation || group_.size() > 1) {
-      return fail(lock.error());
-    }
+  if (writes_ && !writing_) {
+    ASSIGN_OR_RETURN(Begun begun, begin_writing(*storage_));
+    writing_ = std::move(begun.writing);
+    head = std::move(begun.head);
+    if (!writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
+      return refuse(Code::kUnsupportedOperation,
+                    "the file system has no range locks, without which one rank alone may write an interval file");
   }
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    if (writes_ || i > 0 || head.bytes.empty()) {
+    if (i > 0 || head.bytes.empty()) {
       ASSIGN_OR_RETURN(head, Head::read(*storage_));
     }
     ASSIGN_OR_RETURN(const Header header, head.newest());
@@ -355,10 +372,17 @@ std::vector<Piece> IntervalFile::note(std::span<const Extent> extents, const App
   return pieces;
 }
 
-// That the newest bytes of `extents` are in these pieces: with all ranks where they are few, else with this one; but of what
-// all know, all are told.
+// That the newest bytes of `extents` are in these pieces: with all ranks where they are few or must be shown, else with this
+// one; but of what all know, all are told.
 Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece> pieces) {
-  if (shared_log_ && extents.size() <= kFew && shared_log_->publish(pieces)) return {};
+  Offset from = pieces.front().logical, to = 0;
+  for (const Piece& piece : pieces) {
+    from = std::min(from, piece.logical);
+    to = std::max(to, piece.end());
+  }
+  const bool shown = shared_log_ && shown_ && shown_({from, to - from});
+  if (shared_log_ && (shown || extents.size() <= kFew) && shared_log_->publish(pieces)) return {};
+  if (shown) return too_many();
   told_ = false;
   WriteLog mine;
   for (const Piece& piece : pieces) {
@@ -370,18 +394,30 @@ Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece>
   const IntervalMap map = mine.merged(), known = without(map, without(map, shared_.merged()));
   std::vector<Piece> newer;
   for (MapCursor cursor(known); !cursor.done(); cursor.next()) newer.push_back(cursor.piece());
+  if (shown_ && to > seen_.size) newer.push_back({to, 0, 0});  // the size is everybody's
   if (newer.empty() || shared_log_->publish(newer)) return {};
-  return refuse(Code::kNoMemory, "too many small writes to an interval file since the last MPI_File_sync");
+  return too_many();
 }
 
 // What others have told.
 Status IntervalFile::look_around() {
   if (!shared_log_) return {};
-  ASSIGN_OR_RETURN(const std::vector<Piece> news, shared_log_->news());
-  for (const Piece& piece : news) {
-    shared_.add(piece);
-    seen_.size = std::max(seen_.size, piece.end());
+  ASSIGN_OR_RETURN(const std::vector<PieceGroup> news, shared_log_->news());
+  for (const PieceGroup& group : news) {
+    for (std::int64_t i = 0; group.first.length > 0 && i < group.count; ++i) shared_.add(group.at(i));
+    seen_.size = std::max(seen_.size, group.last().end());
   }
+  return {};
+}
+
+Status IntervalFile::show_at_once(std::function<bool(Extent)> where) {
+  const bool together = group_.size() == 1 || (taken_on_node() != nullptr && (shared_log_ || !writes_));
+  if (where && !together)
+    return refuse(Code::kUnsupportedOperation,
+                  "an interval file has an atomic mode only where all its ranks share a node's memory; MPI_File_sync "
+                  "shows each rank what the others wrote");
+  const std::scoped_lock lock(mutex_);
+  shown_ = std::move(where);
   return {};
 }
 
@@ -460,6 +496,10 @@ Result<std::unique_ptr<RangeLock>> IntervalFile::lock(Extent, LockMode) {
 }
 
 Caps IntervalFile::caps() const { return {.appends = true, .alignment = 1, .preferred = storage_->caps().preferred}; }
+
+tl::unexpected<Error> IntervalFile::too_many() const {
+  return refuse(Code::kNoMemory, "too many small writes to an interval file since the last MPI_File_sync");
+}
 
 tl::unexpected<Error> IntervalFile::refuse(Code code, std::string what) const {
   return fail(Error{.code = code, .what = std::move(what), .path = path()});

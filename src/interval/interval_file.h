@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <shared_mutex>
 
@@ -18,12 +19,20 @@ namespace stridio {
 
 class IntervalFile final : public Storage {
  public:
-  // Makes an empty file one, with a first generation that is empty; durable with the first commit.
-  static Status format(Storage& storage);
-  // Collective; fails alike on all ranks. kFileInUse where another program, or this one by another handle, has it open
-  // for writing. `group` must outlive it. `head`: what rank 0 has read already, if it has; spares a reader a request.
+  // Makes an empty file one, with a first generation that is empty; durable with the first commit. Returns its head.
+  static Result<Head> format(Storage& storage);
+  // What rank 0 can do before the others have opened the storage, which spares requests.
+  struct Begun {
+    Head head;
+    std::unique_ptr<RangeLock> writing;  // held since before the head was read: nobody else writes
+  };
+  // By who will write it. Makes an empty file one; what is none stays as it is. kFileInUse where another program, or this one
+  // by another handle, has it open for writing.
+  static Result<Begun> begin_writing(Storage& storage);
+  // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
+  // storage; of a reader the head alone.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
-                                                    Head head = {});
+                                                    Begun begun = {});
 
   // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
   // for a further try. Where nobody has changed anything, nothing happens.
@@ -31,6 +40,9 @@ class IntervalFile final : public Storage {
 
   // Collective: what each has written since the last commit becomes visible to all. Nothing is made durable.
   Status share();
+  // Whether, and from now on where, a write is visible to all when it returns, as atomic mode wants it; nothing: where it is
+  // small. By all ranks alike, with none in an access. kUnsupportedOperation where ranks share no memory.
+  Status show_at_once(std::function<bool(Extent)> where);
   // The generation that is read from, and its parts.
   const Root& root() const { return seen_.generation->root(); }
   Result<std::shared_ptr<const Part>> part(std::size_t i) { return seen_.generation->part(i, *storage_); }
@@ -46,6 +58,7 @@ class IntervalFile final : public Storage {
   // Of this process's bytes alone: only commit() makes a generation of them.
   Status sync() override { return storage_->sync(); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
+  bool has_locks() override { return false; }
   Caps caps() const override;
   const std::string& path() const override { return storage_->path(); }
 
@@ -92,7 +105,7 @@ class IntervalFile final : public Storage {
   IntervalFile(Group& group, std::unique_ptr<Storage> storage, bool writes)
       : group_(group), storage_(std::move(storage)), writes_(writes) {}
 
-  Status load(Head head);
+  Status load(Begun begun);
   Status begin(Head head, std::vector<std::byte>& root, Finished& told);
   Status pin(std::uint64_t generation);
   bool nobody_reads_before(std::uint64_t generation);
@@ -112,6 +125,7 @@ class IntervalFile final : public Storage {
   IntervalMap still_mine();
   Status reclaim();
   tl::unexpected<Error> refuse(Code code, std::string what) const;
+  tl::unexpected<Error> too_many() const;
   Status check_writable() const;
 
   Result<std::vector<Announcement>> announce();
@@ -137,6 +151,7 @@ class IntervalFile final : public Storage {
   std::vector<std::size_t> own_parts_;  // of the generation's
   Written written_;
   std::unique_ptr<SharedLog> shared_log_;  // null: none
+  std::function<bool(Extent)> shown_;      // in atomic mode; as show_at_once() says
   WriteLog shared_;                        // what was in it; hides the log of written_, which hides
   std::vector<IntervalMap> others_;        // what others have shared
   bool told_ = false;                      // they have this one's log

@@ -12,11 +12,30 @@ namespace {
 constexpr std::int64_t kEntries = std::int64_t{1} << 16;
 constexpr std::chrono::seconds kPatience{10};  // with a rank that is between two stores
 
+std::vector<PieceGroup> grouped(std::span<const Piece> pieces) {
+  std::vector<PieceGroup> groups;
+  for (const Piece& piece : pieces) {
+    if (!groups.empty()) {
+      PieceGroup& last = groups.back();
+      if (last.count == 1 && piece.length == last.first.length) {
+        last.stride = piece.logical - last.first.logical;
+        last.stored_stride = piece.stored - last.first.stored;
+      }
+      if (piece == last.at(last.count)) {
+        ++last.count;
+        continue;
+      }
+    }
+    groups.push_back({.first = piece});
+  }
+  return groups;
+}
+
 }  // namespace
 
 struct SharedLog::Entry {
   std::atomic<std::uint64_t> epoch;  // in which the rest is true
-  Piece piece;
+  PieceGroup group;
 };
 
 struct SharedLog::Board {
@@ -41,21 +60,22 @@ void SharedLog::begin(std::uint64_t epoch) {
 }
 
 bool SharedLog::publish(std::span<const Piece> pieces) {
-  const auto count = static_cast<std::int64_t>(pieces.size());
+  const std::vector<PieceGroup> groups = grouped(pieces);
+  const auto count = std::ssize(groups);
   std::int64_t first = board().taken.load();
   do {
     if (count > kEntries - first) return false;
   } while (!board().taken.compare_exchange_weak(first, first + count));
-  for (const Piece& piece : pieces) {
+  for (const PieceGroup& group : groups) {
     Entry& entry = board().entries[static_cast<std::size_t>(first++)];
-    entry.piece = piece;
+    entry.group = group;
     entry.epoch.store(epoch_);
   }
   return true;
 }
 
-Result<std::vector<Piece>> SharedLog::news() {
-  std::vector<Piece> pieces;
+Result<std::vector<PieceGroup>> SharedLog::news() {
+  std::vector<PieceGroup> groups;
   const std::int64_t taken = board().taken.load();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (; seen_ < taken; ++seen_) {
@@ -65,9 +85,9 @@ Result<std::vector<Piece>> SharedLog::news() {
         return fail(Code::kOther, "a rank has died while it wrote to the interval file");
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-    pieces.push_back(entry.piece);
+    groups.push_back(entry.group);
   }
-  return pieces;
+  return groups;
 }
 
 }  // namespace stridio

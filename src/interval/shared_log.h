@@ -1,6 +1,7 @@
 // SharedLog: the small writes of all ranks of a node since the last commit, in the order in which they were made. Programs
 // that order their accesses by messages alone, as parallel HDF5 does with its metadata, find what others wrote, and the
-// later of two writes counts, before anybody commits. It holds so many writes; what is more, ranks keep to themselves.
+// later of two writes counts, before anybody commits; and so do accesses in atomic mode. It holds so many groups of pieces;
+// what is more, ranks keep to themselves.
 #pragma once
 
 #include <memory>
@@ -23,10 +24,10 @@ class SharedLog {
   // On every rank, after that; no two epochs have one number.
   void begin(std::uint64_t epoch);
 
-  // False, and nothing happens, where there is no room.
+  // False, and nothing happens, where there is no room. Pieces of equal length, equally far apart, take the room of one.
   bool publish(std::span<const Piece> pieces);
   // What has come since the last call, this rank's own too. Waits for a rank that is about to publish; not for one that is dead.
-  Result<std::vector<Piece>> news();
+  Result<std::vector<PieceGroup>> news();
 
  private:
   struct Entry;

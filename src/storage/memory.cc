@@ -170,7 +170,8 @@ class MemoryStorage final : public Storage {
     return std::make_unique<MemoryLock>(file_, *ticket);
   }
 
-  Caps caps() const override { return {.locks = true, .maps = mode_.read}; }
+  bool has_locks() override { return true; }
+  Caps caps() const override { return {.maps = mode_.read}; }
   const std::string& path() const override { return file_->path; }
 
  private:

@@ -27,6 +27,7 @@
 #include <atomic>
 #include <cerrno>
 #include <limits>
+#include <mutex>
 
 #include "storage/mapping.h"
 #include "storage/posix_calls.h"
@@ -126,11 +127,10 @@ class PosixStorage final : public Storage {
   Status reserve(Bytes size) override;
   Status sync() override;
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
+  bool has_locks() override;
 
   Caps caps() const override {
-    return {.locks = locks_.load(std::memory_order_relaxed),
-            .maps = maps_.load(std::memory_order_relaxed),
-            .alignment = alignment_};
+    return {.maps = maps_.load(std::memory_order_relaxed), .alignment = alignment_};
   }
   const std::string& path() const override { return path_; }
 
@@ -156,6 +156,7 @@ class PosixStorage final : public Storage {
   const OpenMode mode_;
   const PosixCalls calls_;
   Bytes alignment_ = 1;
+  std::once_flag locks_asked_;
   std::atomic<bool> locks_ = true;
   std::atomic<bool> maps_ = false;
   RangeTable held_;
@@ -181,10 +182,16 @@ Status PosixStorage::inspect(FileId* id) {
   if (id != nullptr) *id = {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino};
   alignment_ = std::max<Bytes>(1, info.stx_blksize);
   maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(fd_);
-  // Asking who holds a lock tells whether the file system has any.
-  struct flock anyone = flock_of(kWholeFile, F_WRLCK);
-  if (calls_.lock(fd_, F_OFD_GETLK, &anyone) != 0 && means_no_locks(errno)) locks_ = false;
   return {};
+}
+
+// Asking who holds a lock tells whether the file system has any.
+bool PosixStorage::has_locks() {
+  std::call_once(locks_asked_, [this] {
+    struct flock anyone = flock_of(kWholeFile, F_WRLCK);
+    if (calls_.lock(fd_, F_OFD_GETLK, &anyone) != 0 && means_no_locks(errno)) locks_ = false;
+  });
+  return locks_;
 }
 
 Status PosixStorage::check_writable(const char* what) const {
@@ -351,12 +358,6 @@ Result<int> opened(const std::string& path, const OpenMode& mode) {
 }
 
 }  // namespace
-
-Status create_posix(const std::string& path, const OpenMode& mode) {
-  ASSIGN_OR_RETURN(const int fd, opened(path, mode));
-  ::close(fd);
-  return {};
-}
 
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, const PosixCalls& calls,
                                             FileId* id) {

@@ -13,8 +13,6 @@ struct FileId {
 
 // `id`, if given, becomes that of the opened file.
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, FileId* id = nullptr);
-// Opens, which with `mode.create` creates, and closes again.
-Status create_posix(const std::string& path, const OpenMode& mode);
 // Whether somebody holds an exclusive lock on some of the range. Takes none itself; asks a handle of its own.
 Result<bool> is_locked_posix(const std::string& path, Extent range);
 // kNoSuchFile where it does not exist; a directory is kBadFileName.

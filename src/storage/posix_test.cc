@@ -254,7 +254,7 @@ TEST_F(Posix, NoLocksOnThisFileSystem) {
     PosixCalls calls;
     calls.lock = [](int, int, struct flock*) { return errno = why, -1; };
     const auto storage = open(calls);
-    EXPECT_FALSE(storage->caps().locks);
+    EXPECT_FALSE(storage->has_locks());
     const auto locked = storage->lock({0, 10}, LockMode::kExclusive);
     ASSERT_FALSE(locked);
     EXPECT_EQ(locked.error().code, Code::kUnsupportedOperation);
@@ -266,10 +266,10 @@ TEST_F(Posix, LocksFoundMissingLaterAreNoLongerPromised) {
   PosixCalls calls;
   calls.lock = [](int, int command, struct flock*) { return command == F_OFD_GETLK ? 0 : (errno = ENOLCK, -1); };
   const auto storage = open(calls);
-  EXPECT_TRUE(storage->caps().locks);
+  EXPECT_TRUE(storage->has_locks());
   for (int attempt = 0; attempt < 2; ++attempt)  // the first must not be left in the way of the second
     EXPECT_FALSE(storage->lock({0, 10}, LockMode::kExclusive));
-  EXPECT_FALSE(storage->caps().locks);
+  EXPECT_FALSE(storage->has_locks());
 }
 
 TEST_F(Posix, ExclusiveLocksNeedAHandleThatWrites) {

@@ -15,7 +15,6 @@ namespace stridio {
 
 // What a storage can do: positive flags and numbers, never names.
 struct Caps {
-  bool locks = false;             // lock() excludes every opener of the file on every process
   bool native_list = false;       // many extents travel in one request
   bool maps = false;              // map() can be had
   bool appends = false;           // a write of any list is one request: the file stores it together
@@ -80,10 +79,12 @@ class Storage {
   virtual Status reserve(Bytes size) = 0;
   // What was written before is on stable storage when this returns.
   virtual Status sync() = 0;
-  // Waits for the range; fails with kUnsupportedOperation where caps().locks is false. Exclusive
+  // Waits for the range; fails with kUnsupportedOperation where has_locks() is false. Exclusive
   // excludes every other holder of a common byte, shared only the exclusive ones: of this handle
   // (another thread), of others, and of other processes. An empty range locks nothing.
   virtual Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) = 0;
+  // Whether lock() excludes every opener of the file on every process, as far as is known: may ask the storage, once.
+  virtual bool has_locks() = 0;
 
   virtual Caps caps() const = 0;
   virtual const std::string& path() const = 0;

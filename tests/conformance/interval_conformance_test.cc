@@ -37,6 +37,7 @@ class Handle final : public Storage {
   Status reserve(Bytes size) override { return mode_.write ? file().reserve(size) : refuse(Code::kReadOnly); }
   Status sync() override { return file().commit(); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return file().lock(range, mode); }
+  bool has_locks() override { return file().has_locks(); }
   Caps caps() const override { return shared_->file->caps(); }
   const std::string& path() const override { return shared_->file->path(); }
 

@@ -71,12 +71,12 @@ TEST_P(StorageSuite, ThreadsWriteDisjointRanges) {
 }
 
 TEST_P(StorageSuite, LocksAreRefusedWhereThereAreNone) {
-  if (storage_->caps().locks) GTEST_SKIP() << "has locks";
+  if (storage_->has_locks()) GTEST_SKIP() << "has locks";
   expect_error(storage_->lock({0, 10}, kShared), {Code::kUnsupportedOperation}, *storage_);
 }
 
 TEST_P(StorageSuite, ExclusiveLocksExcludeOtherHandlesAndThreads) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  if (!storage_->has_locks()) GTEST_SKIP() << "no locks";
   const auto other = open();
   for (Storage* visited : {storage_.get(), other.get()}) {
     for (LockMode mode : {kShared, kExclusive}) {
@@ -90,7 +90,7 @@ TEST_P(StorageSuite, ExclusiveLocksExcludeOtherHandlesAndThreads) {
 }
 
 TEST_P(StorageSuite, SharedLocksExcludeOnlyExclusiveOnes) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  if (!storage_->has_locks()) GTEST_SKIP() << "no locks";
   const auto other = open();
   for (Storage* visited : {storage_.get(), other.get()}) {
     auto held = lock(*storage_, {10, 10}, kShared);
@@ -103,7 +103,7 @@ TEST_P(StorageSuite, SharedLocksExcludeOnlyExclusiveOnes) {
 }
 
 TEST_P(StorageSuite, DisjointLocksDoNotWait) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  if (!storage_->has_locks()) GTEST_SKIP() << "no locks";
   const auto other = open();
   const auto held = lock(*storage_, {10, 10}, kExclusive);
   for (Storage* visited : {storage_.get(), other.get()}) {
@@ -114,7 +114,7 @@ TEST_P(StorageSuite, DisjointLocksDoNotWait) {
 }
 
 TEST_P(StorageSuite, ALockOfNowDoesNotWait) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  if (!storage_->has_locks()) GTEST_SKIP() << "no locks";
   const auto other = open();
   for (Storage* visited : {storage_.get(), other.get()}) {
     for (LockMode mode : {kShared, kExclusive}) {
@@ -132,7 +132,7 @@ TEST_P(StorageSuite, ALockOfNowDoesNotWait) {
 }
 
 TEST_P(StorageSuite, TheWholeFileIsARange) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  if (!storage_->has_locks()) GTEST_SKIP() << "no locks";
   const auto other = open();
   auto held = lock(*storage_, kWholeFile, kExclusive);
   auto visitor = visit(*other, {Offset{1} << 61, 1}, kShared);
@@ -143,7 +143,7 @@ TEST_P(StorageSuite, TheWholeFileIsARange) {
 
 // Of two shared locks of one handle that overlap, the second to go still holds the common part.
 TEST_P(StorageSuite, OverlappingSharedLocksOfAHandleEndSeparately) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  if (!storage_->has_locks()) GTEST_SKIP() << "no locks";
   const auto other = open();
   auto middle = lock(*storage_, {10, 10}, kShared);
   auto around = lock(*storage_, {0, 30}, kShared);
@@ -157,14 +157,14 @@ TEST_P(StorageSuite, OverlappingSharedLocksOfAHandleEndSeparately) {
 }
 
 TEST_P(StorageSuite, BadRangesAreNotLocked) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  if (!storage_->has_locks()) GTEST_SKIP() << "no locks";
   expect_error(storage_->lock({-1, 5}, kShared), {Code::kArgument}, *storage_);
   expect_error(storage_->lock({5, -1}, kShared), {Code::kArgument}, *storage_);
 }
 
 // Threads of two handles add to one number in the file: without the locks some additions get lost.
 TEST_P(StorageSuite, LocksMakeReadModifyWriteSafe) {
-  if (!storage_->caps().locks) GTEST_SKIP() << "no locks";
+  if (!storage_->has_locks()) GTEST_SKIP() << "no locks";
   constexpr int kThreads = 4, kRounds = 50;
   const auto other = open();
   write_at(*storage_, 0, Data(4));

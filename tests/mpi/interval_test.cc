@@ -10,7 +10,7 @@ namespace {
 
 class IntervalFiles : public MpiTest {
  protected:
-  static constexpr int kBlock = 100, kBlocks = 50;
+  static constexpr int kBlock = 100, kBlocks = 80;
 
   static std::string layout(MPI_File fh) {
     MPI_Info info = MPI_INFO_NULL;
@@ -209,10 +209,38 @@ TEST_F(IntervalFiles, TheSharedPointerWorks) {
   EXPECT_MPI_OK(MPI_File_close(&fh));
 }
 
-TEST_F(IntervalFiles, HaveNoAtomicMode) {
+// What is written is seen with no MPI_File_sync: by views that share it, and its end and, once views change, the rest by all.
+TEST_F(IntervalFiles, AtomicModeShowsWritesAtOnce) {
   MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
-  EXPECT_MPI_ERROR(MPI_File_set_atomicity(fh, 1), MPI_ERR_UNSUPPORTED_OPERATION, "no atomic mode");
+  EXPECT_MPI_OK(MPI_File_set_atomicity(fh, 1));
+  for (const bool collective : {false, true}) {
+    const int start = collective ? 40 : 8000;
+    write_cyclic(fh, start, collective);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Offset bytes = 0;
+    EXPECT_MPI_OK(MPI_File_get_size(fh, &bytes));
+    EXPECT_EQ(bytes, static_cast<MPI_Offset>(sizeof(int)) * total());
+    expect_file(fh, start);
+  }
+  // Every second int of the whole file, by one rank after the other: far more extents than small writes have.
+  MPI_Datatype second = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &second);
+  MPI_Type_commit(&second);
+  EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, second, "native", MPI_INFO_NULL));
+  for (int turn = 0; turn < 3 * size(); ++turn) {
+    const std::vector<int> mine(static_cast<std::size_t>(total() / 2), turn);
+    if (turn % size() == rank()) write_ints(fh, 0, mine);
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_TRUE(read_ints(fh, 0, total() / 2) == mine) << turn;
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  MPI_Type_free(&second);
   EXPECT_MPI_OK(MPI_File_set_atomicity(fh, 0));
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+}
+
+TEST_F(IntervalFiles, HaveOneWriter) {
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
   MPI_File again = MPI_FILE_NULL;
   EXPECT_MPI_ERROR(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDWR, MPI_INFO_NULL, &again),
                    MPI_ERR_FILE_IN_USE, "one program at a time");

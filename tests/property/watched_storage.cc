@@ -65,11 +65,8 @@ class WatchedStorage final : public Storage {
     if (!lock || mode == LockMode::kShared) return lock;
     return std::make_unique<WatchedLock>(std::move(*lock), watch_, range);
   }
-  Caps caps() const override {
-    Caps caps = storage_->caps();
-    caps.locks = caps.locks && watch_.has_locks;
-    return caps;
-  }
+  bool has_locks() override { return watch_.has_locks && storage_->has_locks(); }
+  Caps caps() const override { return storage_->caps(); }
   const std::string& path() const override { return storage_->path(); }
 
  private:

@@ -40,6 +40,7 @@ class DelayedStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return delayed(storage_->lock(range, mode));
   }
+  bool has_locks() override { return storage_->has_locks(); }
   Caps caps() const override {
     Caps caps = storage_->caps();
     caps.maps = false;

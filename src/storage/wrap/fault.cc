@@ -63,6 +63,7 @@ class FaultyStorage final : public Storage {
     RETURN_IF_ERROR(pass(kFaultLock));
     return storage_->lock(range, mode);
   }
+  bool has_locks() override { return storage_->has_locks(); }
   Caps caps() const override { return storage_->caps(); }
   const std::string& path() const override { return storage_->path(); }
 

@@ -62,6 +62,7 @@ class TracedStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return single(counters_->lock, [&] { return storage_->lock(range, mode); });
   }
+  bool has_locks() override { return storage_->has_locks(); }
   Caps caps() const override { return storage_->caps(); }
   const std::string& path() const override { return storage_->path(); }
 
