@@ -293,7 +293,7 @@ Status FileImpl::set_atomicity(bool atomic) {
   RETURN_IF_ERROR(flush_together());
   if (parts_.interval) {
     std::function<bool(Extent)> shared;
-    if (atomic) shared = [this](Extent range) { return !shared_.atomicity || shared_.atomicity->shares(range); };
+    if (atomic) shared = [this](Extent range) { return shared_.atomicity && shared_.atomicity->shares(range); };
     RETURN_IF_ERROR(parts_.interval->show_at_once(std::move(shared)));
   }
   if (atomic && !shared_.atomicity) {

@@ -131,6 +131,10 @@ Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wan
   return begun.head.content() == Head::Content::kIntervals;
 }
 
+Error must_be_readable(const std::string& path) {
+  return {.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = path};
+}
+
 // By rank 0, for all.
 Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts& parts, bool wants_intervals,
                      IntervalFile::Begun& begun) {
@@ -138,8 +142,7 @@ Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts&
   if (parts.readable) {
     ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts.mode, wants_intervals, begun));
   } else if (wants_intervals) {
-    return fail(
-        Error{.code = Code::kAccess, .what = "an interval file must be readable by who writes it", .path = path});
+    return fail(must_be_readable(path));
   }
   return Learnt{.profile = profile_of(path), .interval = interval, .checks = Conflicts::wanted()};
 }
@@ -255,6 +258,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     }
     ASSIGN_OR_RETURN(const Opened agreed, all_opened(*group, mine, opened));
     parts.readable = agreed.readable;
+    if (agreed.learnt.interval && !agreed.readable) return fail(must_be_readable(parts.path));
     parts.profile = agreed.learnt.profile;
     parts.checks = agreed.learnt.checks;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());

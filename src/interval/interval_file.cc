@@ -373,7 +373,7 @@ std::vector<Piece> IntervalFile::note(std::span<const Extent> extents, const App
 }
 
 // That the newest bytes of `extents` are in these pieces: with all ranks where they are few or must be shown, else with this
-// one; but of what all know, all are told.
+// one; but of what all know, all are told. Where that cannot be, nothing is noted.
 Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece> pieces) {
   Offset from = pieces.front().logical, to = 0;
   for (const Piece& piece : pieces) {
@@ -383,20 +383,23 @@ Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece>
   const bool shown = shared_log_ && shown_ && shown_({from, to - from});
   if (shared_log_ && (shown || extents.size() <= kFew) && shared_log_->publish(pieces)) return {};
   if (shown) return too_many();
-  told_ = false;
-  WriteLog mine;
-  for (const Piece& piece : pieces) {
-    written_.log.add(piece);
-    if (shared_log_) mine.add(piece);
+  if (shared_log_) {
+    RETURN_IF_ERROR(look_around());
+    WriteLog mine;
+    for (const Piece& piece : pieces) mine.add(piece);
+    const IntervalMap map = mine.merged();
+    IntervalMap unknown = without(map, shared_.merged());
+    // In atomic mode views may have changed: what was another's alone can be this one's, and that one's again.
+    for (std::size_t i = 0; shown_ && i < others_.size(); ++i) unknown = without(unknown, others_[i]);
+    const IntervalMap known = without(map, unknown);
+    std::vector<Piece> newer;
+    for (MapCursor cursor(known); !cursor.done(); cursor.next()) newer.push_back(cursor.piece());
+    if (shown_ && to > seen_.size) newer.push_back({to, 0, 0});  // the size is everybody's
+    if (!newer.empty() && !shared_log_->publish(newer)) return too_many();
   }
-  if (!shared_log_) return {};
-  RETURN_IF_ERROR(look_around());
-  const IntervalMap map = mine.merged(), known = without(map, without(map, shared_.merged()));
-  std::vector<Piece> newer;
-  for (MapCursor cursor(known); !cursor.done(); cursor.next()) newer.push_back(cursor.piece());
-  if (shown_ && to > seen_.size) newer.push_back({to, 0, 0});  // the size is everybody's
-  if (newer.empty() || shared_log_->publish(newer)) return {};
-  return too_many();
+  told_ = false;
+  for (const Piece& piece : pieces) written_.log.add(piece);
+  return {};
 }
 
 // What others have told.
@@ -498,7 +501,9 @@ Result<std::unique_ptr<RangeLock>> IntervalFile::lock(Extent, LockMode) {
 Caps IntervalFile::caps() const { return {.appends = true, .alignment = 1, .preferred = storage_->caps().preferred}; }
 
 tl::unexpected<Error> IntervalFile::too_many() const {
-  return refuse(Code::kNoMemory, "too many small writes to an interval file since the last MPI_File_sync");
+  return refuse(Code::kNoMemory,
+                "too many small writes to an interval file since the last MPI_File_sync, or one of too many irregular "
+                "pieces in atomic mode: all ranks together may have 65,536 between two commits");
 }
 
 tl::unexpected<Error> IntervalFile::refuse(Code code, std::string what) const {

@@ -24,7 +24,7 @@ class IntervalFile final : public Storage {
   // What rank 0 can do before the others have opened the storage, which spares requests.
   struct Begun {
     Head head;
-    std::unique_ptr<RangeLock> writing;  // held since before the head was read: nobody else writes
+    std::unique_ptr<RangeLock> writing;  // held since before the head was read; null: no locks, or no interval file
   };
   // By who will write it. Makes an empty file one; what is none stays as it is. kFileInUse where another program, or this one
   // by another handle, has it open for writing.

@@ -78,8 +78,8 @@ Result<std::vector<PieceGroup>> SharedLog::news() {
   std::vector<PieceGroup> groups;
   const std::int64_t taken = board().taken.load();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  for (; seen_ < taken; ++seen_) {
-    const Entry& entry = board().entries[static_cast<std::size_t>(seen_)];
+  for (std::int64_t i = seen_; i < taken; ++i) {
+    const Entry& entry = board().entries[static_cast<std::size_t>(i)];
     while (entry.epoch.load() != epoch_) {
       if (std::chrono::steady_clock::now() > deadline)
         return fail(Code::kOther, "a rank has died while it wrote to the interval file");
@@ -87,6 +87,7 @@ Result<std::vector<PieceGroup>> SharedLog::news() {
     }
     groups.push_back(entry.group);
   }
+  seen_ = taken;
   return groups;
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "base/guarded.h"
 #include "base/log.h"
@@ -19,6 +20,7 @@ std::mutex mutex;
 std::atomic<bool> finalizing = false;
 MPI_Comm comm_of_process;
 bool prepared = false;
+bool watched = false;                  // MPI_Finalize
 std::atomic<bool> of_session = false;  // comm_of_process is of a file's communicator
 int files = 0;
 
@@ -63,11 +65,16 @@ int copy_nothing(MPI_Comm, int, void*, void*, void*, int* flag) {
   return MPI_SUCCESS;
 }
 
-void prepare() {
+void watch_finalize() {
+  if (std::exchange(watched, true)) return;
   int keyval = MPI_KEYVAL_INVALID;
   PMPI_Comm_create_keyval(copy_nothing, on_finalize, &keyval, nullptr);
   PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
   PMPI_Comm_free_keyval(&keyval);  // it lives on until the attribute is deleted
+}
+
+void prepare() {
+  watch_finalize();
   PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &comm_of_process);
   PMPI_Comm_set_errhandler(comm_of_process, MPI_ERRORS_RETURN);
   prepared = true;
@@ -113,6 +120,12 @@ bool host_is_active() {
   return initialized != 0 && finalized == 0;
 }
 
+void before_attribute_of_self() {
+  if (!host_is_active()) return;
+  const std::lock_guard lock(mutex);
+  watch_finalize();
+}
+
 MPI_Comm private_comm() {
   if (!host_is_active()) return MPI_COMM_NULL;
   const std::lock_guard lock(mutex);
@@ -125,6 +138,6 @@ MPI_Comm private_comm() {
 // Libraries that close their files when an attribute of theirs is deleted, as HDF5 does, must find them open: ours is set
 // before any. Only the MPI name is taken: the host's own is what it calls, and what prepare() does.
 extern "C" __attribute__((visibility("default"))) int MPI_Comm_set_attr(MPI_Comm comm, int keyval, void* value) {
-  if (comm == MPI_COMM_SELF) (void)stridio::mpiio::private_comm();
+  if (comm == MPI_COMM_SELF) stridio::mpiio::before_attribute_of_self();
   return PMPI_Comm_set_attr(comm, keyval, value);
 }

@@ -23,4 +23,7 @@ class HostUse {
 // return); MPI_COMM_NULL while the host is not active.
 MPI_Comm private_comm();
 
+// The program is about to give MPI_COMM_SELF an attribute.
+void before_attribute_of_self();
+
 }  // namespace stridio::mpiio

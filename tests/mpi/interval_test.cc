@@ -28,14 +28,14 @@ class IntervalFiles : public MpiTest {
     return fh;
   }
 
-  // The ranks' blocks of ints in turn.
-  void set_cyclic_view(MPI_File fh) const {
+  // The ranks' blocks of ints in turn; those of the rank that comes `next` places after.
+  void set_cyclic_view(MPI_File fh, int next = 0) const {
     MPI_Datatype block, turn;
     MPI_Type_contiguous(kBlock, MPI_INT, &block);
     MPI_Type_create_resized(block, 0, static_cast<MPI_Aint>(sizeof(int)) * kBlock * size(), &turn);
     MPI_Type_commit(&turn);
-    EXPECT_MPI_OK(MPI_File_set_view(fh, static_cast<MPI_Offset>(sizeof(int)) * kBlock * rank(), MPI_INT, turn, "native",
-                                    MPI_INFO_NULL));
+    EXPECT_MPI_OK(MPI_File_set_view(fh, static_cast<MPI_Offset>(sizeof(int)) * kBlock * ((rank() + next) % size()),
+                                    MPI_INT, turn, "native", MPI_INFO_NULL));
     MPI_Type_free(&block);
     MPI_Type_free(&turn);
   }
@@ -43,10 +43,11 @@ class IntervalFiles : public MpiTest {
   int total() const { return kBlock * kBlocks * size(); }
 
   // Place i of the file holds start + i.
-  std::vector<int> own(int start) const {
+  std::vector<int> own(int start, int next = 0) const {
     std::vector<int> values;
     for (int block = 0; block < kBlocks; ++block)
-      for (int i = 0; i < kBlock; ++i) values.push_back(start + (block * size() + rank()) * kBlock + i);
+      for (int i = 0; i < kBlock; ++i)
+        values.push_back(start + (block * size() + (rank() + next) % size()) * kBlock + i);
     return values;
   }
 
@@ -222,6 +223,17 @@ TEST_F(IntervalFiles, AtomicModeShowsWritesAtOnce) {
     EXPECT_EQ(bytes, static_cast<MPI_Offset>(sizeof(int)) * total());
     expect_file(fh, start);
   }
+  // What was one's alone becomes another's, and its own again.
+  for (const int turn : {0, 1}) {
+    set_cyclic_view(fh, turn);
+    const std::vector<int> values = own(100 * turn, turn);
+    EXPECT_MPI_OK(MPI_File_write_at(fh, 0, values.data(), static_cast<int>(values.size()), MPI_INT, MPI_STATUS_IGNORE));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  set_cyclic_view(fh);
+  EXPECT_TRUE(read_ints(fh, 0, kBlock * kBlocks) == own(100));
+  EXPECT_MPI_OK(MPI_File_sync(fh));
+  EXPECT_TRUE(read_ints(fh, 0, kBlock * kBlocks) == own(100));
   // Every second int of the whole file, by one rank after the other: far more extents than small writes have.
   MPI_Datatype second = MPI_DATATYPE_NULL;
   MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &second);

@@ -29,6 +29,7 @@ from results import machine, machine_text, session  # noqa: E402
 from sources import PNETCDF_FOLDERS, STORE, build, hdf5_programs, source_of  # noqa: E402
 
 LIMIT_SECONDS = 600  # for a program
+SOON, TRIES = 2, 5  # seconds in which a program refuses to run, and how often it is asked why
 PASSED, FAILED, SKIPPED, MISSING = "passed", "failed", "skipped", "missing"
 MARKS = ("<!-- table -->", "<!-- end of table -->")
 
@@ -191,7 +192,10 @@ class Runner:
             status = run_limited(command, folder, log)
             took = time.monotonic() - began
             if not program.verdicts:
-                tests = {program.name: verdict_of_program(status, log.read_text(errors="replace"))}
+                verdict = verdict_of_program(status, log.read_text(errors="replace"))
+                if verdict == FAILED and took < SOON and refuses(command, folder, log.with_suffix(".again.log")):
+                    verdict = SKIPPED
+                tests = {program.name: verdict}
             else:
                 tests = program.verdicts(folder)
                 if status != 0 and FAILED not in tests.values():  # it broke after its tests
@@ -201,6 +205,16 @@ class Runner:
         outcome = "ok" if status == 0 else f"exit status {status}"
         say(f"{where} {program.name}: {outcome}, {took:.1f} s")
         return {"seconds": round(took, 1), "tests": tests}
+
+
+def refuses(command, folder, log):
+    """Whether a program that failed at once says, asked again, that it wants more ranks: launchers end all ranks when one
+    exits, and now and then lose what another was about to print. That it passes then counts for nothing."""
+    for _ in range(TRIES):
+        status = run_limited(command, folder, log)
+        if verdict_of_program(status, log.read_text(errors="replace")) == SKIPPED:
+            return True
+    return False
 
 
 def verdict_of_program(status, output):

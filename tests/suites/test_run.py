@@ -46,6 +46,13 @@ class Table(unittest.TestCase):
         rows = [row("a", {"1": "ff"}), row("b", {"1": "pp"})]
         self.assertEqual(["HDF5 testpar, a, 2 ranks: 1"], list(run.missed(rows)))
 
+    def test_a_refusal_that_was_lost_is_asked_for_again(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            words = "test -e here && echo Need at least 3 processes.; touch here; exit 3"
+            self.assertTrue(run.refuses(["sh", "-c", words], folder, folder / "log"))
+            self.assertFalse(run.refuses(["sh", "-c", "exit 3"], folder, folder / "log"))
+
     def test_a_test_fails_with_one_rank_or_without_it(self):
         self.assertEqual(run.PASSED, run.verdict_of_ranks([run.PASSED, run.SKIPPED], 2))
         self.assertEqual(run.SKIPPED, run.verdict_of_ranks([run.SKIPPED, run.SKIPPED], 2))
