@@ -22,6 +22,7 @@ constexpr double kSievedLatencies = 20;
 constexpr double kStagedLatencies = 4;  // the first half of a window is copied before anything moves
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kCacheLine = 64;
+constexpr double kStagedScattering = 1.4;  // by way of a staging buffer each line is touched several times
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
@@ -30,8 +31,8 @@ double copying(const Profile& profile, double bytes, double ranges) {
 
 // Of the user's memory, whole; in windows of a staging buffer, or in place.
 double scattering(const RequestShape& shape, const Profile& profile, bool staged) {
-  if (!shape.scattered) return 0;
-  return static_cast<double>(shape.memory_ranges) * profile.scattered_range_seconds * (staged ? 2 : 1);
+  return shape.scattered * static_cast<double>(shape.memory_ranges) * profile.scattered_range_seconds *
+         (staged ? kStagedScattering : 1);
 }
 
 // `requests` in `batches` one after the other. Where several are under way, bytes of some pass while others wait.
@@ -195,7 +196,12 @@ Deep deep_of(const StorageCosts& costs) {
   return {.depth = costs.depth, .extend_first = costs.depth > 1 && costs.extends_alone};
 }
 
-bool scattered(const Pattern& memory) { return !memory.ascending() && memory.size() < memory.runs() * kCacheLine; }
+double scattered(const Pattern& memory) {
+  if (memory.ascending() || memory.size() >= memory.runs() * kCacheLine) return 0;
+  const Nest nest = Cursor(memory).peek();
+  if (nest.depth == 0 || nest.levels[0].table || nest.levels[0].stride < 0) return 1;
+  return std::min(1.0, static_cast<double>(nest.levels[0].stride) / kCacheLine);
+}
 
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory) {
   return {.direction = direction,
@@ -236,8 +242,8 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
       std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
   if (plan.method == Method::kList && locks_apart(shape, profile, rules)) plan.ranges = 1;
   if (caps.appends && shape.direction == Direction::kWrite) {
-    plan.deep = {};  // in depth each range would be a request
-    plan.window = rules.write_window;
+    plan.deep = {};                         // in depth each range would be a request
+    plan.window = profile.longest_staging;  // each is a request, and of scattered memory as much as can be in one pass
     plan.ranges = 1 << 16;
   }
   if (plan.method == Method::kSieve) {

@@ -22,12 +22,12 @@ struct RequestShape {
   Extent bounds;  // in the file
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
-  bool scattered = false;  // memory ranges shorter than a cache line, not in the order of memory
-  bool ascending = true;   // in the file
-  Gaps gaps;               // if so
+  double scattered = 0;   // of the memory, as scattered() says
+  bool ascending = true;  // in the file
+  Gaps gaps;              // if so
 };
-// Whether a copy of the memory's ranges waits for a cache line for each.
-bool scattered(const Pattern& memory);
+// Of memory ranges shorter than a cache line, not in the order of memory: how many lines a copy waits for, by range; at most 1.
+double scattered(const Pattern& memory);
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory);
 
 struct AccessRules {

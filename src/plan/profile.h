@@ -34,8 +34,7 @@ struct Profile {
   double copy_byte_seconds = 1.2e-10;  // one byte moved between buffers (8 GB/s)
   double copy_range_seconds = 1e-9;    // one more piece in a copy
   double scattered_range_seconds =
-      6e-9;  // ... that is shorter than a cache line, and far from the one before; a copy by way of
-             // a staging buffer touches each line several times: twice that
+      6e-9;  // ... that is shorter than a cache line, and far from the one before; more by way of a staging buffer
   double structure_byte_seconds = 5e-9;    // one byte of a pattern's structure: sent, read and united with the others'
   double lock_seconds = 1.5e-6;            // taking and dropping a free range lock
   double map_seconds = 1e-5;               // mapping a window and giving it back
