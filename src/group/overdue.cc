@@ -67,10 +67,11 @@ std::string list_of(const std::vector<int>& ranks) {
   return text;
 }
 
-void say_alone(const Patience& patience, int rank, int size) {
+void say_alone(const Patience& patience, int rank, int size, const std::vector<int>& whom) {
   if (rank >= kSayers) return;
-  warn(fmt::format("rank {} of {} {}; each rank{} that waits says so, and those that do not are missing", rank, size,
-                   patience.text(), size > kSayers ? fmt::format(" below {}", kSayers) : ""));
+  warn(fmt::format("rank {} of {} {}{}; each rank{} that waits says so, and those that do not are missing", rank, size,
+                   patience.text(), whom.empty() ? "" : " for " + list_of(whom),
+                   size > kSayers ? fmt::format(" below {}", kSayers) : ""));
 }
 
 struct Alarm::State {

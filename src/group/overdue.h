@@ -45,9 +45,9 @@ class Patience {
 // "rank 2", "ranks 2, 3 and 5"; of many the first.
 std::string list_of(const std::vector<int>& ranks);
 
-// That rank `rank` of `size` waits, by itself: nobody knows for whom where no memory is shared. Of many ranks the first say
-// so.
-void say_alone(const Patience& patience, int rank, int size);
+// That rank `rank` of `size` waits, by itself, since no memory is shared; for the ranks `whom`, which may wait for others in
+// turn, or where that is empty for nobody knows whom. Of many ranks the first say so.
+void say_alone(const Patience& patience, int rank, int size, const std::vector<int>& whom = {});
 
 // While it lives, say_alone() is called by another thread when patience ends: for waits inside the host.
 class Alarm {

@@ -75,6 +75,14 @@ class Hang(WheelsTest):
                 for line in lines:
                     self.assertRegex(line, f"(: rank [13] is missing: {WHY}|those that do not are missing)$")
 
+    def test_across_nodes_of_one_rank_each_says_for_whom_it_waits(self):
+        for family in WHEELS:
+            with self.subTest(family=family):
+                lines = self.complaints(family, "write", hints="stridio_node_ranks=1")
+                found = {re.search(r"rank (\d) of 4 .* for ranks? ([\d, and]*);", line).groups() for line in lines}
+                self.assertEqual({rank for rank, _ in found}, {"0", "2"}, lines)
+                self.assertEqual({word for _, whom in found for word in re.findall(r"\d", whom)}, {"1", "3"}, lines)
+
     def test_nothing_is_said_in_time_or_where_nobody_wants_it(self):
         self.assertEqual(self.complaints("mpich", "write", seconds="20"), [])
         self.assertEqual(self.complaints("mpich", "write", seconds="0"), [])

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "group/levels.h"
@@ -44,6 +45,13 @@ class Backoff {
  private:
   const steady_clock::time_point begin_ = steady_clock::now();
 };
+
+std::vector<int> peers_of(const auto& requests) {
+  std::set<int> peers;
+  for (const auto& request : requests)
+    if (request.peer >= 0) peers.insert(request.peer);
+  return {peers.begin(), peers.end()};
+}
 
 // What precedes a rank's bytes in an agreement.
 struct Standing {
@@ -98,9 +106,9 @@ Status MessageGroup::allgather(std::span<const std::byte> mine, std::span<std::b
   Buffer out(step), in(step * nodes_.size());
   std::memcpy(out.data(), &standing, sizeof standing);
   std::copy(mine.begin(), mine.end(), out.begin() + sizeof standing);
-  Requests requests{MPI_REQUEST_NULL};
+  Requests requests{{MPI_REQUEST_NULL, -1}};
   note(PMPI_Iallgather(out.data(), static_cast<int>(step), MPI_BYTE, in.data(), static_cast<int>(step), MPI_BYTE, comm_,
-                       requests.data()),
+                       &requests.front().host),
        "MPI_Iallgather");
   settle(requests);
   for (std::size_t r = 0; r < nodes_.size(); ++r) {
@@ -122,8 +130,8 @@ void MessageGroup::post_pieces(std::span<const Message> messages, Requests& requ
   for (const Message& message : messages) {
     for (Bytes at = 0; at < message.bytes.length; at += longest_piece_) {
       const int length = static_cast<int>(std::min(longest_piece_, message.bytes.length - at));
-      MPI_Request request = MPI_REQUEST_NULL;
-      note(post(message.bytes.data + at, length, message.peer, &request), "posting a message");
+      Request request{MPI_REQUEST_NULL, message.peer};
+      note(post(message.bytes.data + at, length, message.peer, &request.host), "posting a message");
       requests.push_back(request);
     }
   }
@@ -157,9 +165,9 @@ Result<std::unique_ptr<Levels>> MessageGroup::make_levels(bool share) {
 // Until all requests are complete, of which one that failed is. One by one: only a test of a single
 // request reports to our communicator's error handler, one of many to the program's.
 void MessageGroup::settle(Requests& requests) {
-  const auto completed = [this](MPI_Request& request) {
+  const auto completed = [this](Request& request) {
     int done = 0;
-    const int rc = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    const int rc = PMPI_Test(&request.host, &done, MPI_STATUS_IGNORE);
     note(rc, "waiting for messages");
     return done != 0 || rc != MPI_SUCCESS;
   };
@@ -169,7 +177,7 @@ void MessageGroup::settle(Requests& requests) {
     std::erase_if(requests, completed);
     if (requests.empty()) return;
     backoff.pause();
-    if (patience.ends()) say_alone(patience, rank_, size());
+    if (patience.ends()) say_alone(patience, rank_, size(), peers_of(requests));
   }
 }
 

@@ -41,7 +41,11 @@ class MessageGroup final : public Group {
   Result<SharedMemory> shared(Bytes) override { return SharedMemory{}; }
 
  private:
-  using Requests = std::vector<MPI_Request>;
+  struct Request {
+    MPI_Request host;
+    int peer;  // -1: all ranks
+  };
+  using Requests = std::vector<Request>;
 
   MessageGroup(MPI_Comm owned, int rank, std::vector<int> nodes, Bytes longest_piece);
   Result<std::unique_ptr<Levels>> make_levels(bool share) override;
