@@ -137,7 +137,7 @@ MPI_Comm private_comm() {
 
 // Libraries that close their files when an attribute of theirs is deleted, as HDF5 does, must find them open: ours is set
 // before any. Only the MPI name is taken: the host's own is what it calls, and what prepare() does.
-extern "C" __attribute__((visibility("default"))) int MPI_Comm_set_attr(MPI_Comm comm, int keyval, void* value) {
+extern "C" __attribute__((visibility("default"), weak)) int MPI_Comm_set_attr(MPI_Comm comm, int keyval, void* value) {
   if (comm == MPI_COMM_SELF) stridio::mpiio::before_attribute_of_self();
   return PMPI_Comm_set_attr(comm, keyval, value);
 }
