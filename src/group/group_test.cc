@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 #include "group/levels.h"
 #include "group/parcels.h"
@@ -366,6 +368,27 @@ TEST(GroupScale, SeventyRanksInOneSegment) {
     ASSERT_TRUE(received) << received.error().text();
     for (int r = 0; r < 70; ++r) ASSERT_EQ((*received)[static_cast<std::size_t>(r)], filled(r, 0, 0, 500));
   });
+}
+
+// What a rank sent before it left is received while another, which is late, is waited for.
+TEST(GroupScale, RanksThatAreThroughLeaveWhileALateOneIsWaitedFor) {
+  constexpr int kRanks = 40, kRounds = 50;
+  for (int round = 0; round < kRounds; ++round)
+    run_threads(kRanks, {}, [&](Group& group) {
+      Buffer mine = filled(group.rank(), 0, round, 500);
+      const Message send{0, {mine.data(), std::ssize(mine)}};
+      if (group.rank() + 1 == kRanks) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (group.rank() > 0) {
+        ASSERT_TRUE(group.exchange({&send, 1}, {}));
+        return;
+      }
+      std::vector<Buffer> incoming(kRanks, Buffer(500));
+      std::vector<Message> receives;
+      for (int r = 1; r < kRanks; ++r) receives.push_back({r, {incoming[static_cast<std::size_t>(r)].data(), 500}});
+      const Status status = group.exchange({}, receives);
+      ASSERT_TRUE(status) << status.error().text();
+      for (int r = 1; r < kRanks; ++r) ASSERT_EQ(incoming[static_cast<std::size_t>(r)], filled(r, 0, round, 500));
+    });
 }
 
 TEST(GroupScale, AThousandRanksOnThreads) {

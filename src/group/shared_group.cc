@@ -39,7 +39,7 @@
 //
 // Waiting: a short spin if every rank can have a core, then futex sleeps of at most 1 ms with the
 // host's progress between; a wake-up lost to a dying process costs 1 ms. Ranks that left, or died,
-// fail the group only after one more look: what they did before they went counts.
+// fail the group only if one more look finds nothing: what they did before they went counts.
 //
 // Cost: an agreement is one atomic add a rank and one wake by the last; a message is two copies.
 #include "group/shared_group.h"
@@ -483,7 +483,10 @@ Status SharedGroup::finish(Ticket ticket) {
     if (std::none_of(sends_.begin(), sends_.end(), of_this) &&
         std::none_of(receives_.begin(), receives_.end(), of_this))
       return {};
-    if (*moved) continue;
+    if (*moved) {
+      doubt.reset();
+      continue;
+    }
     if (has_failed()) return give_up(failure());
     if (doubt) return give_up(fail_for(*doubt));
     doubt = find_left(peers(sends_, receives_));
