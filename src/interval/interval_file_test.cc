@@ -281,6 +281,75 @@ TEST(IntervalFile, OneProgramWritesAtATime) {
   });
 }
 
+// Two programs make one file at the same moment: the second is refused before it writes anything. A file that is none stays
+// as it is, and nobody is locked out of it.
+TEST(IntervalFile, TheSecondOfTwoCreatorsIsRefused) {
+  const auto file = make_memory_file();
+  const auto one = open_memory(file), other = open_memory(file);
+  const auto begun = IntervalFile::begin_writing(*one);
+  ASSERT_TRUE(begun);
+  ASSERT_TRUE(begun->writing);
+  const Data formatted = *read_all(*other);
+  const auto second = IntervalFile::begin_writing(*other);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kFileInUse);
+  EXPECT_TRUE(*read_all(*other) == formatted);
+
+  const auto flat = make_memory_file();
+  const auto first = open_memory(flat), next = open_memory(flat);
+  Data bytes(100, std::byte{'f'});
+  ASSERT_TRUE(first->write({0, std::ssize(bytes)}, bytes.data()));
+  for (Storage* each : {first.get(), next.get()}) {
+    const auto looked = IntervalFile::begin_writing(*each);
+    ASSERT_TRUE(looked);
+    EXPECT_EQ(looked->head.content(), Head::Content::kOther);
+    EXPECT_FALSE(looked->writing);
+  }
+  EXPECT_TRUE(*read_all(*first) == bytes);
+}
+
+// In atomic mode, where what all must see finds no room any more: the write is refused, and the commit has all the others.
+TEST(IntervalFile, AtomicModeRefusesWhatItCannotShow) {
+  constexpr Offset kFull = 1 << 16, kStep = 3;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    ASSERT_TRUE(stored.show_at_once([](Extent) { return false; }));
+    ASSERT_TRUE(group.barrier());
+    if (group.rank() == 0) {
+      Data byte(1, std::byte{'x'}), many(70, std::byte{'y'});
+      for (Offset i = 0; i < kFull; ++i) ASSERT_TRUE(write_list(stored, std::vector<Extent>{{i * kStep, 1}}, byte));
+      std::vector<Extent> behind, within;
+      for (Offset i = 0; i < std::ssize(many); ++i) {
+        behind.push_back({kFull * kStep + i * i, 1});
+        within.push_back({i * kStep + 1, 1});
+      }
+      for (const auto& extents : {std::vector<Extent>{behind.front()}, behind}) {
+        Data data(extents.size(), std::byte{'z'});
+        const Status refused = write_list(stored, extents, data);
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code, Code::kNoMemory);
+      }
+      EXPECT_TRUE(write_list(stored, within, many)) << "a hole of its own, which nobody has seen";
+    }
+    ASSERT_TRUE(group.barrier());
+    ASSERT_TRUE(stored.commit());
+    const auto seen = read_all(stored);
+    ASSERT_TRUE(seen);
+    ASSERT_EQ(std::ssize(*seen), (kFull - 1) * kStep + 1);
+    for (Offset i = 0; i < std::ssize(*seen); ++i) {
+      const char wanted = i % kStep == 0 ? 'x' : i % kStep == 1 && i < 70 * kStep ? 'y' : '\0';
+      ASSERT_EQ(static_cast<char>((*seen)[static_cast<std::size_t>(i)]), wanted) << i;
+    }
+  });
+  const auto check = check_interval_file(*open_memory(file));
+  ASSERT_TRUE(check);
+  EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+}
+
 // ---- Space
 
 Bytes stored_bytes(const std::shared_ptr<MemoryFile>& file) { return *open_memory(file)->size(); }

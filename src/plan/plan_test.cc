@@ -65,6 +65,16 @@ TEST(Plan, FarStorageGetsLongRequests) {
   EXPECT_GE(plan.deep.unit, 1 << 20);
 }
 
+TEST(Plan, ScatteredMemoryCostsTheCacheLinesThatItTouches) {
+  const auto variables = [](Bytes count) {  // of structures of so many doubles, one variable after the other
+    return Pattern::strided(count, 8, pieces(4096, 8, 8 * count));
+  };
+  EXPECT_EQ(scattered(variables(2)), 0.25) << "four pieces a line";
+  EXPECT_EQ(scattered(variables(24)), 1) << "FLASH";
+  EXPECT_EQ(scattered(pieces(4096, 8, 192)), 0) << "in the order of memory";
+  EXPECT_EQ(scattered(Pattern::strided(24, 256, pieces(32, 256, 6144))), 0) << "pieces of whole lines";
+}
+
 TEST(Plan, WindowsStayBelowTheHints) {
   AccessRules rules;
   rules.read_window = 65536;
