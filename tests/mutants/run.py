@@ -22,6 +22,8 @@ TREE, BUILD = WORK / "tree", WORK / "build"
 # What looks at a mutant: a test binary, its arguments, and how many cases of the property test.
 TESTS = {
     "access": ("property", ["--gtest_filter=Access*"], 16800),
+    "group": ("group_test", ["--gtest_filter=GroupScale*"], None),
+    "plan_unit": ("plan_test", [], None),
     "file": ("property", ["--gtest_filter=File*"], 4000),
     "plan": ("property", ["--gtest_filter=Plan*"], 2000),
     "sieve_race": ("property", ["--gtest_filter=SieveRace*"], None),
