@@ -1,12 +1,14 @@
 #include "translate.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <mutex>
@@ -44,6 +46,26 @@ class Bar {
   static constexpr int kWidth = 40;
   const bool shown_ = isatty(STDERR_FILENO) == 1;
 };
+
+char* partial_of_this_process = nullptr;
+
+extern "C" void remove_partial(int signal) {
+  unlink(partial_of_this_process);
+  raise(signal);
+}
+
+// A user who interrupts a translation finds nothing of it; only SIGKILL leaves the partial file.
+void remove_when_ended(const std::string& partial) {
+  partial_of_this_process = strdup(partial.c_str());
+  struct sigaction action = {};
+  action.sa_handler = remove_partial;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);
+  }
+}
 
 tl::unexpected<Error> not_an_interval_file(const std::string& path) {
   return fail(Error{.code = Code::kBadFileName, .what = "not an interval file", .path = path});
@@ -235,6 +257,7 @@ Status Translation::to_flat(Group& group, const std::string& partial, std::uniqu
 Status Translation::on_rank(Group& group, bool leads) {
   ASSIGN_OR_RETURN(const auto ids, allgather(group, getpid()));
   const std::string partial = fmt::format("{}.stridio-partial-{}", options_.target, ids.front());
+  if (group.rank() == 0) remove_when_ended(partial);
   std::unique_ptr<IntervalFile> target;
   std::unique_ptr<Storage> flat_target;
   for (;;) {

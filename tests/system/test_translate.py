@@ -190,6 +190,19 @@ class Translations(CommandTest):
                 self.assertIn("stridio run -- mpiexec -n 2", done.stderr)
                 self.assertFalse(target.exists())
 
+    def test_who_is_interrupted_leaves_nothing(self):
+        flat, target = self.folder / "flat", self.folder / "target"
+        with open(flat, "wb") as file:
+            file.truncate(1 << 30)
+        views = self.views([{"regions": [[0, 1]], "extent": 1}])
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen([COMMAND, "translate", flat, target, "--view", views]) as process:
+                while process.poll() is None and not any(PARTIAL in p.name for p in self.folder.iterdir()):
+                    time.sleep(0.001)
+                process.send_signal(number)
+                self.assertEqual(process.wait(60), -number)
+            self.assertEqual([p.name for p in self.folder.iterdir() if PARTIAL in p.name or p == target], [])
+
     def test_failures_leave_the_target(self):
         flat, views = self.flat(300000), self.views([{"regions": [[0, 1]], "extent": 1}])
         source, target = self.folder / "source", self.folder / "target"
