@@ -100,7 +100,11 @@ Status IntervalFile::reclaim() {
 
 Status IntervalFile::commit() {
   if (!writes_) return {};
+  // A rank may come late since it waits for what another's thread does with this file: till then nobody is held up.
+  RETURN_IF_ERROR(group_.barrier());
+  std::unique_lock turn(turnstile_);
   const std::unique_lock epoch(epoch_);
+  turn.unlock();
   const Root& before = seen_.generation->root();
   if (shared_log_) RETURN_IF_ERROR(group_.barrier());  // all have written
   ASSIGN_OR_RETURN(const std::vector<Announcement> all, announce());

@@ -284,8 +284,16 @@ Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
 
 // ---- Reading and writing
 
+// While it is held no commit begins or ends on this rank: what others log is of this epoch, and what a generation has stored
+// is not written over.
+std::shared_lock<std::shared_mutex> IntervalFile::stay_in_epoch() {
+  const std::scoped_lock turn(turnstile_);
+  return std::shared_lock(epoch_);
+}
+
 Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::span<const Span> memory) {
   if (auto valid = check_request(extents, memory); !valid) return refuse(valid.error().code, valid.error().what);
+  const auto epoch = stay_in_epoch();
   Intervals from;
   {
     const std::scoped_lock lock(mutex_);
@@ -305,7 +313,7 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
   for (const Extent& extent : extents) bytes += extent.length;
   if (bytes == 0) return Transferred{};
   return guarded([&]() -> Result<Transferred> {
-    const std::shared_lock epoch(epoch_);
+    const auto epoch = stay_in_epoch();
     {
       const std::scoped_lock lock(mutex_);
       if (broken_) return refuse(Code::kIo, "a commit has failed at its last step: open the interval file anew");
@@ -465,6 +473,7 @@ Result<Transferred> IntervalFile::map(Extent, bool, const MapBody&) {
 }
 
 Result<Bytes> IntervalFile::size() {
+  const auto epoch = stay_in_epoch();
   const std::scoped_lock lock(mutex_);
   RETURN_IF_ERROR(look_around());
   return seen_.size;

@@ -35,7 +35,8 @@ class IntervalFile final : public Storage {
                                                     Begun begun = {});
 
   // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
-  // for a further try. Where nobody has changed anything, nothing happens.
+  // for a further try. Where nobody has changed anything, nothing happens. Accesses of other threads wait for it, but not
+  // before all ranks have come.
   Status commit();
 
   // Collective: what each has written since the last commit becomes visible to all. Nothing is made durable.
@@ -105,6 +106,8 @@ class IntervalFile final : public Storage {
   IntervalFile(Group& group, std::unique_ptr<Storage> storage, bool writes)
       : group_(group), storage_(std::move(storage)), writes_(writes) {}
 
+  std::shared_lock<std::shared_mutex> stay_in_epoch();
+
   Status load(Begun begun);
   Status begin(Head head, std::vector<std::byte>& root, Finished& told);
   Status pin(std::uint64_t generation);
@@ -145,7 +148,8 @@ class IntervalFile final : public Storage {
   const bool writes_;
   std::unique_ptr<RangeLock> writing_, reading_;  // rank 0's: that nobody else writes; the pin of the generation
 
-  std::shared_mutex epoch_;             // exclusive: the commit
+  std::mutex turnstile_;                // so that accesses, coming one after the other, do not keep a commit waiting
+  std::shared_mutex epoch_;             // shared: accesses; exclusive: the commit
   std::mutex mutex_;                    // of what follows
   Intervals seen_;                      // without layers
   std::vector<std::size_t> own_parts_;  // of the generation's

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
+#include <chrono>
+#include <thread>
 
 #include "group/threads.h"
 #include "interval/check.h"
@@ -348,6 +351,72 @@ TEST(IntervalFile, AtomicModeRefusesWhatItCannotShow) {
   const auto check = check_interval_file(*open_memory(file));
   ASSERT_TRUE(check);
   EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+}
+
+// ---- Threads
+
+// What nobody changes is read while other bytes are written and committed, which moves it and gives its place to others.
+TEST(IntervalFile, ThreadsReadWhileRanksCommit) {
+  constexpr Bytes kKept = 100000, kRewritten = 300000, kOwn = kKept + kRewritten;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    const Offset first = group.rank() * kOwn;
+    Data all(kOwn, std::byte{'k'});
+    ASSERT_TRUE(write_list(stored, std::vector<Extent>{{first, kOwn}}, all));
+    ASSERT_TRUE(stored.commit());
+    std::atomic<bool> done = false;
+    const auto read = [&] {
+      const Data kept(kKept, std::byte{'k'});
+      while (!done) {
+        const auto got = read_extent(stored, {first, kKept});
+        ASSERT_TRUE(got) << got.error().text();
+        ASSERT_TRUE(*got == kept);
+        ASSERT_EQ(*stored.size(), 2 * kOwn);
+      }
+    };
+    std::thread one(read), other(read);
+    for (int epoch = 0; epoch < 40; ++epoch) {
+      Data data(kRewritten / 3, static_cast<std::byte>(epoch));
+      for (Offset part = 0; part < 3; ++part)
+        EXPECT_TRUE(
+            write_list(stored, std::vector<Extent>{{first + kKept + part * kRewritten / 3, kRewritten / 3}}, data));
+      EXPECT_TRUE(stored.commit());
+    }
+    done = true;
+    one.join();
+    other.join();
+    ASSERT_TRUE(group.barrier());
+  });
+}
+
+// A rank that commits late since it waits for what another's second thread writes.
+TEST(IntervalFile, AccessesGoOnUntilAllRanksCommit) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  std::atomic<bool> written = false;
+  run_threads(2, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    std::thread second;
+    if (group.rank() == 0) {
+      second = std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        Data data(100, std::byte{'x'});
+        EXPECT_TRUE(write_list(**opened, std::vector<Extent>{{0, 100}}, data));
+        written = true;
+      });
+    } else {
+      for (int i = 0; i < 1000 && !written; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_TRUE(written);
+    }
+    EXPECT_TRUE((*opened)->commit());
+    if (second.joinable()) second.join();
+    ASSERT_TRUE(group.barrier());
+  });
 }
 
 // ---- Space
