@@ -1,10 +1,12 @@
 // A step sends requests of one kind and takes the least time of a few tries: what disturbs makes slower, never faster.
-//   small     one request of a page, alone
+//   small     one request of a page, alone; of a local storage, many of a few bytes
 //   large     one request of 1 MiB, alone
 //   shared    several such requests at once
 //   depth     4 small ones under way at once, and where those overlap, 16; writes that lengthen the file, and within it
-// Local storages, whose requests are a system call, keep the tuned constants in all that is not twice as slow: noise of the
-// page cache must not decide, and the same bytes again and again stay in the processor's caches as no user's do.
+//   copies    between buffers, in one piece and of many small pieces
+//   pages     what a local file's cost by a mapping, and what new ones cost by a mapping and by a call
+// What a user moves is seldom in the processor's caches: neither is what is measured here. Of a local storage, whose requests
+// are a system call, and of copies the tuned constants stay where they are about right: noise must not decide.
 #include "access/calibrate.h"
 
 #include <algorithm>
@@ -12,8 +14,13 @@
 #include <cmath>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "access/deep.h"
 #include "base/guarded.h"
+#include "pattern/copy.h"
 
 namespace stridio {
 namespace {
@@ -31,12 +38,35 @@ constexpr double kMostSeconds = 0.25;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// Out of the processor's caches, where there is an instruction for that.
+void evict([[maybe_unused]] const std::byte* data, [[maybe_unused]] Bytes length) {
+#if defined(__x86_64__)
+  constexpr Bytes kLine = 64;
+  for (Bytes at = 0; at < length; at += kLine) _mm_clflush(data + at);
+  _mm_mfence();
+#endif
+}
+
+// The least time of `step`, each with `before` before it, as long as there is time.
+template <typename Step, typename Before>
+Result<double> least_seconds(int tries, Step step, Before before, Clock::time_point until = Clock::time_point::max()) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < tries && (i == 0 || Clock::now() < until); ++i) {
+    RETURN_IF_ERROR(before());
+    const auto start = Clock::now();
+    RETURN_IF_ERROR(step());
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
+// Of one direction.
 class Calibration {
  public:
-  Calibration(Storage& storage, const CalibrationRules& rules, Bytes length)
+  Calibration(Storage& storage, const CalibrationRules& rules, std::span<std::byte> buffer)
       : storage_(storage),
-        length_(length),
-        buffer_(static_cast<std::size_t>(length), std::byte{1}),
+        length_(std::ssize(buffer)),
+        buffer_(buffer),
         budget_(rules.budget / 2),
         start_(Clock::now()) {}
 
@@ -46,9 +76,14 @@ class Calibration {
     ASSIGN_OR_RETURN(costs.request_seconds, small_seconds());
     budget_ = std::min(std::max(budget_, kRequests * costs.request_seconds), kMostSeconds);
     const int tries = costs.request_seconds > kFewTries ? 1 : 3;
+    if (!costs.waits()) {
+      ASSIGN_OR_RETURN(costs.request_seconds, piece_seconds(tries));
+    }
     const Bytes large = std::min(kLarge, length_ / kStreams);
     if (large >= 8 * kSmall) {
-      ASSIGN_OR_RETURN(const double alone, least([&] { return move({{0, large}}); }, tries));
+      const auto step = [&] { return move({{0, large}}); };
+      ASSIGN_OR_RETURN(const double alone, least_seconds(
+                                               tries, step, [&] { return evict_all(large); }, until()));
       costs.byte_seconds = costs.shared_byte_seconds = per_byte(alone - costs.request_seconds, large);
     }
     if (costs.waits()) RETURN_IF_ERROR(measure_overlap(costs, tries));
@@ -62,7 +97,10 @@ class Calibration {
   }
 
  private:
-  bool time_left() const { return seconds_since(start_) < budget_; }
+  Clock::time_point until() const {
+    return start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget_));
+  }
+  bool time_left() const { return Clock::now() < until(); }
 
   // The first request of all pays for what all find made, and counts where more cannot be afforded.
   Result<double> small_seconds() {
@@ -70,6 +108,26 @@ class Calibration {
     ASSIGN_OR_RETURN(const double first, least(once, 1));
     ASSIGN_OR_RETURN(const double rest, least(once, first < 1e-4 ? 16 : 1));
     return std::max(1e-7, std::min(first, rest));
+  }
+
+  // One piece of a list.
+  Result<double> piece_seconds(int tries) {
+    constexpr int kPieces = 64;
+    std::vector<Extent> extents;
+    for (int i = 0; i < kPieces; ++i) extents.push_back({i * (length_ / kPieces), 8});
+    ASSIGN_OR_RETURN(const double seconds, least([&] { return move(extents); }, tries));
+    return seconds / kPieces;
+  }
+
+  // The file's, too, where they are this machine's memory.
+  Status evict_all(Bytes length) {
+    evict(buffer_.data(), length);
+    const auto evict_file = [](std::byte* data, Bytes present) {
+      evict(data, present);
+      return Bytes{0};
+    };
+    if (storage_.caps().maps) (void)storage_.map({0, length}, false, evict_file);
+    return {};
   }
 
   Status measure_overlap(StorageCosts& costs, int tries) {
@@ -92,13 +150,8 @@ class Calibration {
 
   template <typename Step>
   Result<double> least(Step step, int tries) {
-    double best = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < tries && (i == 0 || time_left()); ++i) {
-      const auto start = Clock::now();
-      RETURN_IF_ERROR(step());
-      best = std::min(best, seconds_since(start));
-    }
-    return best;
+    return least_seconds(
+        tries, step, [] { return Status(); }, until());
   }
 
   static double per_byte(double seconds, Bytes bytes) { return std::max(1e-12, seconds / static_cast<double>(bytes)); }
@@ -125,14 +178,96 @@ class Calibration {
   }
 
   Storage& storage_;
-  const Bytes length_;
-  std::vector<std::byte> buffer_;
+  const Bytes length_;  // of the file, too
+  const std::span<std::byte> buffer_;
   double budget_;  // of the direction that is measured
   const Clock::time_point start_;
   Direction direction_ = Direction::kRead;
 };
 
-double settled(double measured, double tuned) { return measured > 2 * tuned ? measured : tuned; }
+constexpr int kTries = 3;
+
+// Memory of which pieces are a cache line or more apart is walked once for each of the pieces that share a line: the first
+// time they come from memory, then from the caches, if those are large enough.
+Status measure_copies(Profile& profile) {
+  constexpr Bytes kWalked = Bytes{8} << 20, kApart = 192, kPiece = 8, kPiecesOfLine = 8;
+  std::vector<std::byte> memory(static_cast<std::size_t>(kWalked), std::byte{1});
+  std::byte* const data = memory.data();
+  const auto evicted = [&](Bytes length) {
+    return [data, length] {
+      evict(data, length);
+      return Status();
+    };
+  };
+  const auto copy_run = [&] {
+    pack(data + kLarge, data, Pattern::run(0, kLarge));
+    return Status();
+  };
+  ASSIGN_OR_RETURN(const double run, least_seconds(kTries, copy_run, evicted(2 * kLarge)));
+  profile.copy_byte_seconds = run / static_cast<double>(kLarge);
+
+  const std::int64_t count = kWalked / kApart;
+  const Pattern pieces = Pattern::strided(count, kApart, Pattern::run(0, kPiece));
+  std::vector<std::byte> packed(static_cast<std::size_t>(count * kPiece));
+  const auto gather = [&] {
+    pack(packed.data(), data, pieces);
+    return Status();
+  };
+  ASSIGN_OR_RETURN(const double first, least_seconds(2, gather, evicted(kWalked)));
+  ASSIGN_OR_RETURN(const double again, least_seconds(2, gather, evicted(0)));
+  const double piece = (first + (kPiecesOfLine - 1) * again) / static_cast<double>(kPiecesOfLine * count);
+  profile.scattered_range_seconds = piece - profile.copy_range_seconds - kPiece * profile.copy_byte_seconds;
+  return {};
+}
+
+// A byte of each page, to be moved.
+Bytes touch(std::byte* data, Bytes present, bool writes) {
+  for (Bytes at = 0; at < present; at += Profile::kPage) {
+    volatile std::byte* const byte = data + at;
+    const std::byte seen = *byte;
+    if (writes) *byte = seen;
+  }
+  return present;
+}
+
+// Of a storage that may be mapped; empties what may be written.
+Status measure_pages(Storage& storage, bool writes, Bytes length, Profile& profile) {
+  std::vector<std::byte> data(static_cast<std::size_t>(length), std::byte{1});
+  const auto map = [&](Bytes bytes, bool writing) {
+    return [&storage, bytes, writing]() -> Status {
+      const auto body = [writing](std::byte* mapped, Bytes present) { return touch(mapped, present, writing); };
+      RETURN_IF_ERROR(storage.map({0, bytes}, writing, body));
+      return {};
+    };
+  };
+  const auto nothing = [] { return Status(); };
+  const auto pages = static_cast<double>(length / Profile::kPage);
+  ASSIGN_OR_RETURN(profile.map_seconds, least_seconds(kTries, map(Profile::kPage, false), nothing));
+  ASSIGN_OR_RETURN(const double read, least_seconds(kTries, map(length, false), nothing));
+  profile.read_page_seconds = (read - profile.map_seconds) / pages;
+  if (!writes) return {};
+
+  const auto empty = [&] { return storage.resize(0); };
+  const auto write = [&]() -> Status {
+    RETURN_IF_ERROR(storage.write({0, length}, data.data()));
+    return {};
+  };
+  ASSIGN_OR_RETURN(const double new_written, least_seconds(kTries, write, empty));
+  ASSIGN_OR_RETURN(const double written, least_seconds(kTries, write, nothing));
+  ASSIGN_OR_RETURN(const double new_mapped, least_seconds(kTries, map(length, true), empty));
+  ASSIGN_OR_RETURN(const double mapped, least_seconds(kTries, map(length, true), nothing));
+  profile.new_page_seconds = (new_written - written) / pages;
+  profile.new_mapped_page_seconds = (new_mapped - mapped) / pages;
+  profile.written_page_seconds = (mapped - profile.map_seconds) / pages;
+  return {};
+}
+
+// A tuned constant comes from more than a few tries, and stays where it is about right.
+double settled(double measured, double tuned) {
+  constexpr double kAboutRight = 1.2, kMostBelow = 4;
+  if (measured < kAboutRight * tuned && measured > tuned / kAboutRight) return tuned;
+  return std::max(measured, tuned / kMostBelow);
+}
 
 StorageCosts settled(const StorageCosts& measured) {
   const StorageCosts tuned;
@@ -142,6 +277,17 @@ StorageCosts settled(const StorageCosts& measured) {
           .shared_byte_seconds = settled(measured.shared_byte_seconds, tuned.shared_byte_seconds),
           .depth = tuned.depth,
           .overlap = tuned.overlap};
+}
+
+void settle(Profile& profile) {
+  const Profile tuned;
+  profile.read = settled(profile.read);
+  profile.write = settled(profile.write);
+  for (double Profile::*const constant :
+       {&Profile::copy_byte_seconds, &Profile::scattered_range_seconds, &Profile::map_seconds,
+        &Profile::read_page_seconds, &Profile::written_page_seconds, &Profile::new_page_seconds,
+        &Profile::new_mapped_page_seconds})
+    profile.*constant = settled(profile.*constant, tuned.*constant);
 }
 
 }  // namespace
@@ -154,23 +300,28 @@ Result<Profile> calibrate(Storage& storage, const CalibrationRules& rules) {
       length = std::min(length, size);
     }
     if (length < kSmall) return fail(Code::kOther, "calibration: too few bytes to measure on");
+    std::vector<std::byte> buffer(static_cast<std::size_t>(length), std::byte{1});
     Profile profile;
     if (rules.writes) {
-      ASSIGN_OR_RETURN(profile.write, Calibration(storage, rules, length).measure(Direction::kWrite));
+      ASSIGN_OR_RETURN(profile.write, Calibration(storage, rules, buffer).measure(Direction::kWrite));
       std::byte last{};
       RETURN_IF_ERROR(storage.write({length - 1, 1}, &last));
-      ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, length).measure(Direction::kRead));
+      ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, buffer).measure(Direction::kRead));
       if (profile.write.waits() && storage.has_locks()) {
         const auto start = Clock::now();
         if (storage.lock({0, kSmall}, LockMode::kExclusive))
           profile.lock_seconds = std::max(profile.lock_seconds, seconds_since(start));
       }
-      profile.write = settled(profile.write);
-      profile.read = settled(profile.read);
     } else {
-      ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, length).measure(Direction::kRead));
-      profile.write = profile.read = settled(profile.read);
+      ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, buffer).measure(Direction::kRead));
+      profile.write = profile.read;
     }
+    RETURN_IF_ERROR(measure_copies(profile));
+    if (storage.caps().maps && !profile.write.waits()) {
+      auto measured = profile;
+      if (measure_pages(storage, rules.writes, std::min(length, kLarge / 2), measured)) profile = measured;
+    }
+    settle(profile);
     profile.measured_at =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     return profile;

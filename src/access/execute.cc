@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -490,6 +491,14 @@ class Sieve {
 };
 
 }  // namespace
+
+RequestShape shape_on(Storage& storage, const Profile& profile, Direction direction, const Pattern& file,
+                      const Memory& memory) {
+  Bytes size = std::numeric_limits<Bytes>::max();
+  if (direction == Direction::kWrite && storage.caps().maps && !profile.write.waits())
+    size = storage.size().value_or(size);
+  return shape_of(direction, file, memory.pattern, size);
+}
 
 Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                             const Memory& memory, Times& times) {

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int kVersion = 2;                    // of the cache file
+constexpr int kVersion = 3;                    // of the cache file
 constexpr std::int64_t kLifetime = 24 * 3600;  // seconds
 constexpr std::int64_t kLeastAge = 600;        // before a profile is measured anew because it was contradicted
 
@@ -107,6 +107,29 @@ double number_in(const Json& json, const char* name, double low, double high) {
   return value;
 }
 
+// The measured constants besides what the storage takes.
+struct Constant {
+  const char* name;
+  double Profile::*seconds;
+};
+constexpr Constant kConstants[] = {
+    {"lock_seconds", &Profile::lock_seconds},
+    {"copy_byte_seconds", &Profile::copy_byte_seconds},
+    {"scattered_range_seconds", &Profile::scattered_range_seconds},
+    {"map_seconds", &Profile::map_seconds},
+    {"read_page_seconds", &Profile::read_page_seconds},
+    {"written_page_seconds", &Profile::written_page_seconds},
+    {"new_page_seconds", &Profile::new_page_seconds},
+    {"new_mapped_page_seconds", &Profile::new_mapped_page_seconds},
+};
+
+Json to_json(const Profile& profile) {
+  Json json = {
+      {"measured_at", profile.measured_at}, {"read", to_json(profile.read)}, {"write", to_json(profile.write)}};
+  for (const Constant& each : kConstants) json[each.name] = profile.*each.seconds;
+  return json;
+}
+
 StorageCosts costs_in(const Json& json) {
   StorageCosts costs;
   costs.request_seconds = number_in(json, "request_seconds", 1e-9, 1e3);
@@ -139,7 +162,7 @@ std::optional<Profile> cached_profile(const std::string& mount) {
     Profile profile;
     profile.read = costs_in(found->at("read"));
     profile.write = costs_in(found->at("write"));
-    profile.lock_seconds = number_in(*found, "lock_seconds", 1e-9, 1e3);
+    for (const Constant& each : kConstants) profile.*each.seconds = number_in(*found, each.name, 1e-13, 1e3);
     profile.measured_at = found->at("measured_at").get<std::int64_t>();
     const std::int64_t age = std::time(nullptr) - profile.measured_at;
     if (age >= 0 && age < kLifetime) return profile;
@@ -157,11 +180,7 @@ Status write_cache(const std::string& mount, const std::optional<Profile>& profi
     if (path.empty()) return fail(Code::kOther, "neither XDG_CACHE_HOME nor HOME names a directory for the cache");
     Json cache = read_cache();
     cache["profiles"].erase(mount);
-    if (profile)
-      cache["profiles"][mount] = {{"measured_at", profile->measured_at},
-                                  {"lock_seconds", profile->lock_seconds},
-                                  {"read", to_json(profile->read)},
-                                  {"write", to_json(profile->write)}};
+    if (profile) cache["profiles"][mount] = to_json(*profile);
     std::error_code error;
     fs::create_directories(fs::path(path).parent_path(), error);
     const std::string fresh = path + "." + std::to_string(getpid());

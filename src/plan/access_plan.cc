@@ -23,11 +23,14 @@ constexpr double kStagedLatencies = 4;  // the first half of a window is copied 
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kCacheLine = 64;
 constexpr double kStagedScattering = 1.4;  // by way of a staging buffer each line is touched several times
+constexpr double kWorthMapping = 0.9;      // page faults of a process's threads wait for each other
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
   return bytes * profile.copy_byte_seconds + ranges * profile.copy_range_seconds;
 }
+
+double new_pages(const RequestShape& shape) { return static_cast<double>(shape.fresh) / Profile::kPage; }
 
 // Of the user's memory, whole; in windows of a staging buffer, or in place.
 double scattering(const RequestShape& shape, const Profile& profile, bool staged) {
@@ -80,6 +83,7 @@ Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profil
   list.why = fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"));
   list.moved_bytes = static_cast<double>(shape.size);
   list.storage_seconds = transfers(requests, 1, list.moved_bytes, costs);
+  list.storage_seconds += new_pages(shape) * profile.new_page_seconds;
   if (rules.lock_writes && shape.direction == Direction::kWrite)
     list.storage_seconds += (locks_apart(shape, profile, rules) ? ranges : 1) * profile.lock_seconds;
   list.seconds = list.storage_seconds;
@@ -106,6 +110,7 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   const double requests = clusters + cuts;
   sieve.storage_seconds = transfers(requests, std::max(1.0, cuts), size + kUnwanted * holes.bytes, costs);
   if (shape.direction == Direction::kWrite) {
+    sieve.storage_seconds += new_pages(shape) * profile.new_page_seconds;
     const double read = in_them + holes.bytes;
     sieve.storage_seconds +=
         transfers(with_holes + cuts, std::max(1.0, cuts), in_them + kUnwanted * holes.bytes, profile.read);
@@ -139,6 +144,7 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
   mapped.moved_bytes = pages * Profile::kPage;
   mapped.seconds = windows * profile.map_seconds +
                    pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +
+                   new_pages(shape) * profile.new_mapped_page_seconds +
                    copying(profile, size, static_cast<double>(std::max(shape.file_ranges, shape.memory_ranges))) +
                    scattering(shape, profile, false);
   if (writes && rules.lock_writes) mapped.seconds += windows * profile.lock_seconds;
@@ -168,13 +174,17 @@ Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const
   return best;
 }
 
+double weight(const Candidate& candidate) {
+  return candidate.method == Method::kMapped ? candidate.seconds / kWorthMapping : candidate.seconds;
+}
+
 const Candidate* choose(const std::vector<Candidate>& candidates, const AccessRules& rules) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates) {
     if (!candidate.possible) continue;
     if (rules.force == name_of(candidate.method)) return &candidate;
     if (rules.prefer_sieve && candidate.method == Method::kSieve) return &candidate;
-    if (!best || candidate.seconds < best->seconds) best = &candidate;
+    if (!best || weight(candidate) < weight(*best)) best = &candidate;
   }
   return best;
 }
@@ -203,10 +213,13 @@ double scattered(const Pattern& memory) {
   return std::min(1.0, static_cast<double>(nest.levels[0].stride) / kCacheLine);
 }
 
-RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory) {
+RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory, Bytes file_size) {
+  const Bytes inside = intersect(file.bounds(), {0, file_size}).length;
+  const Bytes fresh = file.size() - (file.ascending() ? file.bytes_below(file_size) : std::min(file.size(), inside));
   return {.direction = direction,
           .size = file.size(),
           .bounds = file.bounds(),
+          .fresh = direction == Direction::kWrite ? fresh : 0,
           .file_ranges = file.contiguous() ? 1 : file.runs(),
           .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
           .scattered = scattered(memory),

@@ -2,6 +2,7 @@
 // Pure: no I/O, no hints, no environment; what the user or the consistency rules forbid comes in as `AccessRules`.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ const char* name_of(Method method);
 struct RequestShape {
   Direction direction = Direction::kRead;
   Bytes size = 0;
-  Extent bounds;  // in the file
+  Extent bounds;    // in the file
+  Bytes fresh = 0;  // of a write, what lies past the end of the file
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
   double scattered = 0;   // of the memory, as scattered() says
@@ -28,7 +30,8 @@ struct RequestShape {
 };
 // Of memory ranges shorter than a cache line, not in the order of memory: how many lines a copy waits for, by range; at most 1.
 double scattered(const Pattern& memory);
-RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory);
+RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory,
+                      Bytes file_size = std::numeric_limits<Bytes>::max());
 
 struct AccessRules {
   // Whether holes may be read, modified and written back (rule 1 of the design), and if not, why.

@@ -149,6 +149,11 @@ double rounds_of(const Totals& totals, Bytes window, double aggregators) {
   return std::max(1.0, windows / aggregators);
 }
 
+// Local file systems admit calls that write to a file one after the other.
+bool takes_turns(Direction direction, const StorageCosts& costs) {
+  return direction == Direction::kWrite && !costs.waits();
+}
+
 // What the storage takes for the union, moved in windows by `aggregators` at once.
 double union_seconds(Direction direction, const Totals& totals, const Profile& profile, const CollectiveRules& rules,
                      double aggregators) {
@@ -157,16 +162,19 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   // A read takes small holes along. A write does so where it may, reading them first, or sends each run.
   const int taken = std::bit_width(static_cast<std::uint64_t>(costs.request_bytes()));
   const Gaps::Class small = totals.gaps.below(std::min(taken, Gaps::kClasses));
-  const auto moving = [&](double requests, double bytes, const StorageCosts& of) {
-    const double turns = std::max(rounds_of(totals, rules.window, aggregators), requests / aggregators / of.overlap);
-    const double passing = bytes / aggregators * of.byte_seconds;
+  const auto moving = [&](Direction moved, double requests, double bytes) {
+    const StorageCosts& of = profile.of(moved);
+    const double at_once = takes_turns(moved, of) ? 1 : aggregators;
+    const double turns = std::max(rounds_of(totals, rules.window, aggregators), requests / at_once / of.overlap);
+    const double passing = bytes / at_once * of.byte_seconds;
     return turns * of.request_seconds + (of.waits() ? std::max(passing, bytes * of.shared_byte_seconds) : passing);
   };
   const double with_holes = size + small.bytes, runs = 1 + totals.gaps.count();
-  if (direction == Direction::kRead) return moving(runs - small.count, with_holes, costs);
-  const double as_list = moving(runs, size, costs);
+  if (direction == Direction::kRead) return moving(direction, runs - small.count, with_holes);
+  const double adding = static_cast<double>(totals.fresh) / Profile::kPage * profile.new_page_seconds;
+  const double as_list = adding + moving(direction, runs, size);
   if (!rules.may_modify_holes) return as_list;
-  return std::min(as_list, moving(1, with_holes, profile.read) + moving(1, with_holes, costs));
+  return std::min(as_list, adding + moving(Direction::kRead, 1, with_holes) + moving(direction, 1, with_holes));
 }
 
 double two_phase_seconds(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
@@ -179,8 +187,12 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
       static_cast<double>(totals.scattered_ranges) * 2 * profile.scattered_range_seconds;
   const double uniting = static_cast<double>(totals.structure) * profile.structure_byte_seconds;
   const bool locks = direction == Direction::kWrite && rules.lock_writes;
-  return (3 + rounds) * profile.agreement_seconds + (copying + uniting) / totals.workers +
-         (locks ? rounds * profile.lock_seconds : 0) + union_seconds(direction, totals, profile, rules, aggregators);
+  const double storage = union_seconds(direction, totals, profile, rules, aggregators);
+  const double working = copying + uniting;
+  const double moving = takes_turns(direction, profile.of(direction))  // while one writes, others copy
+                            ? std::max(storage, (working + storage) / totals.workers)
+                            : working / totals.workers + storage;
+  return (3 + rounds) * profile.agreement_seconds + (locks ? rounds * profile.lock_seconds : 0) + moving;
 }
 
 constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more, where it has work and not to wait
@@ -221,11 +233,12 @@ CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals,
                       counted(totals.file_ranges, "range"), counted(std::llround(1 + totals.gaps.count()), "run"))};
 }
 
-CollectiveCandidate propose_independent(const Totals& totals, const StorageCosts& costs) {
+CollectiveCandidate propose_independent(Direction direction, const Totals& totals, const StorageCosts& costs) {
   const double working = costs.waits() ? totals.working_seconds : totals.independent_seconds;
   double seconds = std::max(working / totals.workers, totals.longest_seconds);
   if (costs.waits())
     seconds = std::max(seconds, totals.longest_latency + totals.independent_moved * costs.shared_byte_seconds);
+  if (takes_turns(direction, costs)) seconds = std::max(seconds, totals.writing_seconds);
   seconds = std::max(seconds, totals.in_turn);
   return {Strategy::kIndependent, true, seconds,
           fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};
@@ -252,6 +265,7 @@ RankShape united(std::span<const RankShape> ranks) {
     all.lower = all.size == 0 ? each.lower : std::min(all.lower, each.lower);
     all.upper = std::max(all.upper, each.upper);
     all.size += each.size;
+    all.fresh += each.fresh;
     all.file_ranges += each.file_ranges;
     all.memory_ranges += each.memory_ranges;
     all.scattered_ranges += each.scattered_ranges;
@@ -259,6 +273,7 @@ RankShape united(std::span<const RankShape> ranks) {
     all.independent_seconds += each.independent_seconds;
     all.working_seconds += each.working_seconds;
     all.locking_seconds += each.locking_seconds;
+    all.writing_seconds += each.writing_seconds;
     all.longest_seconds = std::max(all.longest_seconds, each.longest_seconds);
     all.longest_latency = std::max(all.longest_latency, each.longest_latency);
     all.independent_moved += each.independent_moved;
@@ -268,9 +283,10 @@ RankShape united(std::span<const RankShape> ranks) {
   return all;
 }
 
-RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPlan& own, int cores,
-                     double two_phase_correction) {
+RankShape rank_shape(const RequestShape& request, const Pattern& file, const Pattern& memory, const AccessPlan& own,
+                     int cores, double two_phase_correction) {
   RankShape shape{.size = file.size(),
+                  .fresh = request.fresh,
                   .lower = file.lower(),
                   .upper = file.upper(),
                   .file_ranges = file.contiguous() ? 1 : file.runs(),
@@ -280,6 +296,7 @@ RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPla
                   .independent_seconds = own.seconds,
                   .working_seconds = own.seconds - own.storage_seconds,
                   .locking_seconds = own.locked && own.ranges > 1 ? own.seconds : 0,
+                  .writing_seconds = request.direction == Direction::kWrite ? own.storage_seconds : 0,
                   .longest_seconds = own.seconds,
                   .longest_latency = own.latency_seconds,
                   .independent_moved = own.moved_bytes,
@@ -305,7 +322,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, rules, aggregators);
-  const auto independent = propose_independent(totals, costs);
+  const auto independent = propose_independent(direction, totals, costs);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
   constexpr double kWorthMeeting = 0.9;  // an exchange goes at the pace of its slowest rank, and costs what it costs

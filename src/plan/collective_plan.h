@@ -17,6 +17,7 @@ struct RankShape {
   static constexpr int kParts = 16;
 
   Bytes size = 0;
+  Bytes fresh = 0;  // of a write: what lies past the end of the file
   Offset lower = 0;
   Offset upper = 0;
   std::int64_t file_ranges = 0;
@@ -26,6 +27,7 @@ struct RankShape {
   double independent_seconds = 0;     // its own plan's cost,
   double working_seconds = 0;         // without the storage's part,
   double locking_seconds = 0;         // of that with its bounds locked,
+  double writing_seconds = 0;         // by calls that the kernel admits to a file one after the other,
   double longest_seconds = 0;         // where it stands for several: of the slowest,
   double longest_latency = 0;         // and of the longest part that is requests, not bytes
   double independent_moved = 0;       // bytes from and to the storage
@@ -35,8 +37,8 @@ struct RankShape {
   // Where the data positions size * i / kParts lie: the density of the request, for domains of equal bytes.
   std::array<Offset, kParts> quantiles{};
 };
-RankShape rank_shape(const Pattern& file, const Pattern& memory, const AccessPlan& own, int cores,
-                     double two_phase_correction = 1);
+RankShape rank_shape(const RequestShape& request, const Pattern& file, const Pattern& memory, const AccessPlan& own,
+                     int cores, double two_phase_correction = 1);
 // Several ranks' as one's: sums, of what is longest the longest, of corrections the mean. Its quantiles are left zero.
 RankShape united(std::span<const RankShape> ranks);
 

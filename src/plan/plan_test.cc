@@ -140,8 +140,9 @@ CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& fi
   access.lock_writes = rules.lock_writes;
   for (const Pattern& file : files) {
     const Pattern memory = Pattern::run(0, file.size());
-    const AccessPlan own = plan_access(shape_of(direction, file, memory), kPlain, profile, access);
-    shapes.push_back(rank_shape(file, memory, own, 2, correction));
+    const RequestShape shape = shape_of(direction, file, memory);
+    const AccessPlan own = plan_access(shape, kPlain, profile, access);
+    shapes.push_back(rank_shape(shape, file, memory, own, 2, correction));
   }
   return plan_collective(direction, shapes, topology, kPlain, profile, rules, files);
 }

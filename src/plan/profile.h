@@ -1,6 +1,6 @@
 // The measured constants of the cost model. Defaults: page cache and tmpfs of a 2-core virtual machine, GCC 12, medians
-// of a few runs; they decide between methods by ratio, so that a factor of two in them rarely changes a choice. What a
-// storage takes is measured for each mount (access/calibrate.h). Trivially copyable: rank 0 tells it to the others.
+// of a few runs; they decide between methods by ratio. What a storage takes, pages and copies are measured for each mount
+// (access/calibrate.h): between machines they differ by factors. Trivially copyable: rank 0 tells it to the others.
 #pragma once
 
 #include <string>
@@ -35,14 +35,16 @@ struct Profile {
   double copy_range_seconds = 1e-9;    // one more piece in a copy
   double scattered_range_seconds =
       6e-9;  // ... that is shorter than a cache line, and far from the one before; more by way of a staging buffer
-  double structure_byte_seconds = 5e-9;    // one byte of a pattern's structure: sent, read and united with the others'
-  double lock_seconds = 1.5e-6;            // taking and dropping a free range lock
-  double map_seconds = 1e-5;               // mapping a window and giving it back
-  double read_page_seconds = 3e-7;         // bringing one page into a mapping that reads, and giving it back
-  double written_page_seconds = 6e-7;      // ... that writes: space for it is reserved first
-  double agreement_seconds = 4e-5;         // one agreement of a group on one node, oversubscribed
-  Bytes staging = Bytes{1} << 20;          // a staging buffer that stays in the caches,
-  Bytes longest_staging = Bytes{4} << 20;  // and one for storage that answers slowly
+  double structure_byte_seconds = 5e-9;     // one byte of a pattern's structure: sent, read and united with the others'
+  double lock_seconds = 1.5e-6;             // taking and dropping a free range lock
+  double map_seconds = 1e-5;                // mapping a window and giving it back
+  double read_page_seconds = 3e-7;          // bringing one page into a mapping that reads, and giving it back
+  double written_page_seconds = 6e-7;       // ... that writes
+  double new_page_seconds = 1.2e-6;         // more for one by which a call makes the file longer,
+  double new_mapped_page_seconds = 2.4e-6;  // or a mapping, which reserves space for it first
+  double agreement_seconds = 4e-5;          // one agreement of a group on one node, oversubscribed
+  Bytes staging = Bytes{1} << 20;           // a staging buffer that stays in the caches,
+  Bytes longest_staging = Bytes{4} << 20;   // and one for storage that answers slowly
   Bytes map_window = Bytes{16} << 20;
   Bytes long_range = 2048;       // memory ranges from here on go to the storage without staging
   std::int64_t measured_at = 0;  // when the storage was measured, in seconds since 1970; 0: it was not
