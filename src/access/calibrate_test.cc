@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <thread>
 
 #include "storage/memory.h"
 #include "storage/wrap/delay.h"
@@ -68,6 +69,60 @@ TEST(Calibrate, KeepsTunedConstantsNearby) {
   ASSERT_TRUE(profile);
   EXPECT_FALSE(profile->read.waits());
   EXPECT_EQ(profile->read.depth, 1);
+}
+
+// Where each page of a mapping costs what it says.
+class DearPages final : public Storage {
+ public:
+  DearPages(double page_seconds, double new_page_seconds)
+      : page_seconds_(page_seconds), new_page_seconds_(new_page_seconds) {}
+
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    return inner_->readv(extents, memory);
+  }
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    return inner_->writev(extents, memory);
+  }
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    const Bytes fresh = writes ? std::max<Bytes>(0, range.end() - inner_->size().value()) : 0;
+    const double seconds = static_cast<double>(range.length) / Profile::kPage * page_seconds_ +
+                           static_cast<double>(fresh) / Profile::kPage * new_page_seconds_;
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    return inner_->map(range, writes, body);
+  }
+  Result<Bytes> size() override { return inner_->size(); }
+  Status resize(Bytes size) override { return inner_->resize(size); }
+  Status reserve(Bytes size) override { return inner_->reserve(size); }
+  Status sync() override { return inner_->sync(); }
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return inner_->lock(range, mode); }
+  bool has_locks() override { return inner_->has_locks(); }
+  Caps caps() const override { return inner_->caps(); }
+  const std::string& path() const override { return inner_->path(); }
+
+ private:
+  const std::unique_ptr<Storage> inner_ = open_memory(make_memory_file(), kBoth);
+  const double page_seconds_, new_page_seconds_;
+};
+
+TEST(Calibrate, SeesWhatPagesCostHere) {
+  DearPages dear(2e-5, 5e-5);
+  const auto profile = calibrate(dear, {.writes = true});
+  ASSERT_TRUE(profile) << profile.error().text();
+  for (const double seconds : {profile->read_page_seconds, profile->written_page_seconds}) {
+    EXPECT_GT(seconds, 1e-5);
+    EXPECT_LT(seconds, 1e-4);
+  }
+  EXPECT_GT(profile->new_mapped_page_seconds, 3e-5);
+  EXPECT_LT(profile->new_page_seconds, 1e-5) << "calls do not map";
+  EXPECT_EQ(Profile{}.agreement_seconds, profile->agreement_seconds);
+}
+
+TEST(Calibrate, NeverBelievesWhatIsTooGood) {
+  const auto profile = calibrate(*open_memory(make_memory_file(), kBoth), {.writes = true});
+  ASSERT_TRUE(profile);
+  const Profile tuned;
+  EXPECT_GE(profile->read_page_seconds, tuned.read_page_seconds / 4);  // no page table is touched
+  EXPECT_GE(profile->read.request_seconds, tuned.read.request_seconds / 4);
 }
 
 TEST(Calibrate, OnlyReadsWhatIsNotItsOwn) {

@@ -63,8 +63,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   const RequestShape shape = shape_on(storage, request.profile, request.direction, request.file, request.memory);
   const AccessPlan own = plan_access(shape, caps, request.profile, request.access, request.correction);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  const RankShape mine = rank_shape(shape, request.file, request.memory.pattern, own, std::max(1, cores),
-                                    request.correction.of_two_phase());
+  const RankShape mine = rank_shape(shape, request.file, own, std::max(1, cores), request.correction.of_two_phase());
   ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, request, times));
   const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), caps,
                                               request.profile, request.rules, decoded(entry.known.patterns));

@@ -283,15 +283,15 @@ RankShape united(std::span<const RankShape> ranks) {
   return all;
 }
 
-RankShape rank_shape(const RequestShape& request, const Pattern& file, const Pattern& memory, const AccessPlan& own,
-                     int cores, double two_phase_correction) {
-  RankShape shape{.size = file.size(),
+RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, int cores,
+                     double two_phase_correction) {
+  RankShape shape{.size = request.size,
                   .fresh = request.fresh,
                   .lower = file.lower(),
                   .upper = file.upper(),
-                  .file_ranges = file.contiguous() ? 1 : file.runs(),
-                  .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
-                  .scattered_ranges = scattered(memory) ? memory.runs() : 0,
+                  .file_ranges = request.file_ranges,
+                  .memory_ranges = request.memory_ranges,
+                  .scattered_ranges = request.scattered > 0 ? request.memory_ranges : 0,
                   .structure = file.footprint(),
                   .independent_seconds = own.seconds,
                   .working_seconds = own.seconds - own.storage_seconds,
@@ -302,7 +302,7 @@ RankShape rank_shape(const RequestShape& request, const Pattern& file, const Pat
                   .independent_moved = own.moved_bytes,
                   .two_phase_correction = two_phase_correction,
                   .cores = cores,
-                  .ascending = file.ascending()};
+                  .ascending = request.ascending};
   if (file.empty()) return shape;
   for (int i = 0; i < RankShape::kParts; ++i) {
     const Bytes position = file.size() / RankShape::kParts * i;

@@ -37,8 +37,9 @@ struct RankShape {
   // Where the data positions size * i / kParts lie: the density of the request, for domains of equal bytes.
   std::array<Offset, kParts> quantiles{};
 };
-RankShape rank_shape(const RequestShape& request, const Pattern& file, const Pattern& memory, const AccessPlan& own,
-                     int cores, double two_phase_correction = 1);
+// `own`: the plan of `request`, whose file pattern is `file`.
+RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, int cores,
+                     double two_phase_correction = 1);
 // Several ranks' as one's: sums, of what is longest the longest, of corrections the mean. Its quantiles are left zero.
 RankShape united(std::span<const RankShape> ranks);
 
