@@ -1,7 +1,8 @@
 // Both sides are taken nest by nest: cut to the same size, and until their levels divide each other, the two loop nests are one,
 // of pieces that are equal on both sides. Its loops need not run in data order. Where one side is contiguous along one level
 // and the other along another (a transposition: FLASH's variables in memory and in the file), these two become the inner loops,
-// in tiles of a cache line each way, so that every line is used whole while it is in the first cache.
+// in tiles of a cache line each way, so that every line is used whole while it is in the first cache; pieces of 4 and 8 bytes
+// change places within registers, several at once.
 #include "pattern/copy.h"
 
 #include <algorithm>
@@ -116,6 +117,65 @@ void move_any(std::byte* to, const std::byte* from, Bytes length, const Loop& in
   }
 }
 
+// ---- Transpositions
+
+constexpr std::size_t kRegister = 16;
+using Pair = std::uint64_t __attribute__((vector_size(kRegister)));
+using Quad = std::uint32_t __attribute__((vector_size(kRegister)));
+
+template <typename Vector>
+Vector loaded(const std::byte* from) {
+  Vector vector;
+  std::memcpy(&vector, from, kRegister);
+  return vector;
+}
+template <typename Vector>
+void store(std::byte* to, const Vector& vector) {
+  std::memcpy(to, &vector, kRegister);
+}
+
+// As many registers as one has pieces: what lies along `from` comes to lie across.
+void transpose_square(std::byte* to, Bytes to_step, const std::byte* from, Bytes from_step, Pair) {
+  const auto a = loaded<Pair>(from), b = loaded<Pair>(from + from_step);
+  store(to, __builtin_shufflevector(a, b, 0, 2));
+  store(to + to_step, __builtin_shufflevector(a, b, 1, 3));
+}
+void transpose_square(std::byte* to, Bytes to_step, const std::byte* from, Bytes from_step, Quad) {
+  const auto a = loaded<Quad>(from), b = loaded<Quad>(from + from_step);
+  const auto c = loaded<Quad>(from + 2 * from_step), d = loaded<Quad>(from + 3 * from_step);
+  const Quad low_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Quad low_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  store(to, __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5));
+  store(to + to_step, __builtin_shufflevector(low_ab, low_cd, 2, 3, 6, 7));
+  store(to + 2 * to_step, __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5));
+  store(to + 3 * to_step, __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7));
+}
+
+// Of two loops, one along which `to` is contiguous, and one along which `from` is.
+template <typename Vector>
+void transpose(std::byte* to, const std::byte* from, Bytes length, const Loop& inner, const Loop& outer) {
+  constexpr auto kLength = sizeof(Vector{}[0]);
+  constexpr std::int64_t kLanes = kRegister / kLength;
+  const bool straight = inner.to == length && outer.from == length;
+  const Loop& along_to = straight ? inner : outer;
+  const Loop& along_from = straight ? outer : inner;
+  const std::int64_t rows = along_from.count / kLanes * kLanes, columns = along_to.count / kLanes * kLanes;
+  for (std::int64_t row = 0; row < rows; row += kLanes)
+    for (std::int64_t column = 0; column < columns; column += kLanes)
+      transpose_square(to + row * along_from.to + column * length, along_from.to,
+                       from + column * along_to.from + row * length, along_to.from, Vector{});
+  Loop rest = along_from;
+  rest.count -= rows;
+  move_fixed<kLength>(to + rows * rest.to, from + rows * rest.from, length, along_to, rest);
+  rest = along_to;
+  rest.count -= columns;
+  Loop done = along_from;
+  done.count = rows;
+  move_fixed<kLength>(to + columns * rest.to, from + columns * rest.from, length, rest, done);
+}
+
+// ---- Pieces at any places
+
 template <std::size_t kLength>
 void move_table(std::byte* to, const std::byte* from, Bytes, const Loop& loop) {
   if (!loop.from_table) {
@@ -193,6 +253,11 @@ class Mover {
     if (b < a) ++b;
     std::rotate(loops + 1, loops + b, loops + b + 1);
     tile_ = joint_.length < kCacheLine ? kCacheLine / joint_.length : 0;
+    const Loop &inner = joint_.loop(0), &outer = joint_.loop(1);
+    const bool turned = (inner.to == joint_.length && outer.from == joint_.length) ||
+                        (outer.to == joint_.length && inner.from == joint_.length);
+    if (turned && joint_.length == 8) kernels_.strided = transpose<Pair>;
+    if (turned && joint_.length == 4) kernels_.strided = transpose<Quad>;
   }
   static Bytes farther(const Loop& loop) { return std::max(std::abs(loop.to), std::abs(loop.from)); }
 
@@ -226,7 +291,7 @@ class Mover {
   }
 
   Joint& joint_;
-  const Kernels kernels_;
+  Kernels kernels_;
   std::int64_t tile_ = 0;
 };
 

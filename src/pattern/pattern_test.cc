@@ -263,6 +263,30 @@ TEST_F(PatternTest, CopiesBetweenNests) {
   });
 }
 
+// Cells of variables, cell by cell on the one side and variable by variable on the other, as FLASH has them.
+TEST_F(PatternTest, CopiesTranspositions) {
+  each(5000, [](Random& random) {
+    const Bytes length = pick(random, 0, 4) == 0 ? pick(random, 1, 9) : 4 << pick(random, 0, 1);
+    const std::int64_t cells = pick(random, 1, 21), variables = pick(random, 1, 21), rows = pick(random, 1, 3);
+    const Bytes cell = variables * length + pick(random, 0, 3) * length;
+    const Pattern row = Pattern::strided(cells, cell, Pattern::run(0, length));
+    const Pattern variable = Pattern::strided(rows, cells * cell + pick(random, 0, 9), row);
+    const Pattern by_cell = Pattern::strided(variables, length, variable);
+    const Pattern by_variable = Pattern::strided(variables, rows * cells * length + pick(random, 0, 1) * 3,
+                                                 Pattern::run(0, rows * cells * length));
+    const bool packs = pick(random, 0, 1) == 0;
+    const Pattern &to = packs ? by_variable : by_cell, &from = packs ? by_cell : by_variable;
+    std::vector<std::byte> source(static_cast<std::size_t>(from.upper())), target(static_cast<std::size_t>(to.upper()));
+    for (auto& byte : source) byte = static_cast<std::byte>(random());
+    auto expected = target;
+    const auto a = testing::flatten(from), b = testing::flatten(to);
+    for (std::size_t i = 0; i < a.size(); ++i) expected[b[i]] = source[a[i]];
+    Side left{target.data(), Cursor(to)}, right{source.data(), Cursor(from)};
+    copy(left, right, to.size());
+    ASSERT_EQ(target, expected);
+  });
+}
+
 // Tiles of ranges `stride` apart; a tile may begin anywhere behind the last range of the one before.
 Pattern random_tiles(Random& random, Bytes stride) {
   const Pattern range = Pattern::run(0, pick(random, 1, std::min<Bytes>(stride, 4)));

@@ -54,7 +54,9 @@ CollectiveCase draw_case(std::uint64_t seed) {
     const Shape shape = same_shape ? first_shape : static_cast<Shape>(pick(random, 0, 5));
     Pattern file = one_in(random, 5) ? Pattern() : random_ascending(random, shape, span);
     if (one_in(random, 3)) file = file.shifted(pick(random, 0, span));
-    drawn.shapes.push_back(rank_shape(file, Pattern::run(0, file.size()), AccessPlan{.seconds = 1e-3}, 4));
+    const RequestShape request =
+        shape_of(Direction::kWrite, file, Pattern::run(0, file.size()), pick(random, 0, 2 * span));
+    drawn.shapes.push_back(rank_shape(request, file, AccessPlan{.seconds = 1e-3}, 4));
     drawn.files.push_back(std::move(file));
     drawn.topology.node_of.push_back(rank / ranks_per_node);
   }
