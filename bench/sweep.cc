@@ -122,7 +122,7 @@ void run_way(const Cell& cell, Way& way, Group& group, Storage& storage, const P
   std::string why;
   double planned = 0;
   if (group.size() == 1) {
-    const RequestShape shape = shape_on(storage, profile, cell.direction, file, memory);
+    const RequestShape shape = shape_on(storage, profile, cell.direction, file, memory).value();
     const AccessPlan plan = plan_access(shape, storage.caps(), profile, access);
     if (!execute(plan, storage, cell.direction, file, memory, times)) std::abort();
     why = plan.explain();

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -496,11 +495,11 @@ class Sieve {
 
 }  // namespace
 
-RequestShape shape_on(Storage& storage, const Profile& profile, Direction direction, const Pattern& file,
-                      const Memory& memory) {
-  Bytes size = std::numeric_limits<Bytes>::max();
-  if (direction == Direction::kWrite && storage.caps().maps && !profile.write.waits())
-    size = storage.size().value_or(size);
+Result<RequestShape> shape_on(Storage& storage, const Profile& profile, Direction direction, const Pattern& file,
+                              const Memory& memory) {
+  const bool matters = direction == Direction::kWrite && storage.caps().maps && !profile.write.waits();
+  if (!matters) return shape_of(direction, file, memory.pattern);
+  ASSIGN_OR_RETURN(const Bytes size, storage.size());
   return shape_of(direction, file, memory.pattern, size);
 }
 

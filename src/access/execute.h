@@ -10,8 +10,8 @@
 namespace stridio {
 
 // For plan_access(): shape_of() with the size of the file, where it matters and is no request.
-RequestShape shape_on(Storage& storage, const Profile& profile, Direction direction, const Pattern& file,
-                      const Memory& memory);
+Result<RequestShape> shape_on(Storage& storage, const Profile& profile, Direction direction, const Pattern& file,
+                              const Memory& memory);
 
 // Moves memory.pattern.size() bytes between `memory` and the bytes `file` of `storage`, position by position.
 // A read ends at the end of the file, at the first data position that lies past it; memory after that is

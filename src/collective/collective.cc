@@ -15,9 +15,10 @@ Topology topology_of(const Group& group) {
   return topology;
 }
 
-Result<Entry> enter(Group& group, const RankShape& shape, const CollectiveRequest& request, Times& times) {
+Result<Entry> enter(Group& group, const RankShape& shape, const Status& ready, const CollectiveRequest& request,
+                    Times& times) {
   const Stopwatch watch(times.waiting);
-  return agree_on_entry(group, shape, request.invalid ? fail(*request.invalid) : Status(), request.file, request.cache);
+  return agree_on_entry(group, shape, ready, request.file, request.cache);
 }
 
 // In atomic mode under a lock from the first to the last byte, which is given back before anybody is waited for.
@@ -60,11 +61,16 @@ std::vector<Pattern> decoded(std::span<const Buffer> encoded) {
 Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const CollectiveRequest& request,
                                          Times& times) {
   const Caps caps = storage.caps();
-  const RequestShape shape = shape_on(storage, request.profile, request.direction, request.file, request.memory);
-  const AccessPlan own = plan_access(shape, caps, request.profile, request.access, request.correction);
+  // A rank that cannot take part says so in the entry agreement.
+  const auto shape = request.invalid
+                         ? Result<RequestShape>(fail(*request.invalid))
+                         : shape_on(storage, request.profile, request.direction, request.file, request.memory);
+  const Status ready = shape ? Status() : fail(shape.error());
+  const RequestShape planned = shape.value_or(RequestShape{});
+  const AccessPlan own = plan_access(planned, caps, request.profile, request.access, request.correction);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  const RankShape mine = rank_shape(shape, request.file, own, std::max(1, cores), request.correction.of_two_phase());
-  ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, request, times));
+  const RankShape mine = rank_shape(planned, request.file, own, std::max(1, cores), request.correction.of_two_phase());
+  ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, ready, request, times));
   const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), caps,
                                               request.profile, request.rules, decoded(entry.known.patterns));
   CollectiveOutcome outcome{.moved = {},

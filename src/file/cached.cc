@@ -95,9 +95,10 @@ Status FileImpl::hand_on() {
   for (;;) {
     const CollectiveRequest request = request_for(cache_->oldest());
     if (request.file.empty()) return {};
+    ASSIGN_OR_RETURN(const RequestShape shape,
+                     shape_on(*parts_.storage, parts_.profile, Direction::kWrite, request.file, request.memory));
     const AccessPlan plan =
-        plan_access(shape_on(*parts_.storage, parts_.profile, Direction::kWrite, request.file, request.memory),
-                    parts_.storage->caps(), parts_.profile, request.access, request.correction);
+        plan_access(shape, parts_.storage->caps(), parts_.profile, request.access, request.correction);
     explain("full cache", plan.explain());
     RETURN_IF_ERROR(
         execute(plan, *parts_.storage, Direction::kWrite, request.file, request.memory, parts_.report->times()));

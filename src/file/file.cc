@@ -409,8 +409,9 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
 
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file, const Memory& memory) {
   Storage& storage = direction == Direction::kRead ? seen_storage() : *parts_.storage;
-  const AccessPlan plan = plan_access(shape_on(storage, parts_.profile, direction, file, memory), storage.caps(),
-                                      parts_.profile, access_rules(direction), correction(direction));
+  ASSIGN_OR_RETURN(const RequestShape shape, shape_on(storage, parts_.profile, direction, file, memory));
+  const AccessPlan plan =
+      plan_access(shape, storage.caps(), parts_.profile, access_rules(direction), correction(direction));
   std::unique_ptr<RangeLock> lock;
   if (atomic_ && !file.empty()) {
     ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));

@@ -237,7 +237,8 @@ TEST(PlanProperty, TheChoiceIsAllowedAndTheCheapest) {
     }
     for (const Candidate& each : plan.considered)
       if (each.possible && !drawn.rules.prefer_sieve) {
-        EXPECT_LE(plan.seconds, each.seconds) << plan.explain();
+        const double worth = each.method == Method::kMapped ? 0.9 : 1;  // a mapping has to be cheaper than that
+        EXPECT_LE(worth * plan.seconds, each.seconds) << plan.explain();
       }
   });
 }
