@@ -178,6 +178,12 @@ double weight(const Candidate& candidate) {
   return candidate.method == Method::kMapped ? candidate.seconds / kWorthMapping : candidate.seconds;
 }
 
+Bytes bytes_beyond(const Pattern& file, Bytes file_size) {
+  if (file_size >= file.upper()) return 0;
+  if (file.ascending()) return file.size() - file.bytes_below(file_size);
+  return std::min(file.size(), file.upper() - std::max(file.lower(), file_size));
+}
+
 const Candidate* choose(const std::vector<Candidate>& candidates, const AccessRules& rules) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates) {
@@ -214,12 +220,10 @@ double scattered(const Pattern& memory) {
 }
 
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory, Bytes file_size) {
-  const Bytes inside = intersect(file.bounds(), {0, file_size}).length;
-  const Bytes fresh = file.size() - (file.ascending() ? file.bytes_below(file_size) : std::min(file.size(), inside));
   return {.direction = direction,
           .size = file.size(),
           .bounds = file.bounds(),
-          .fresh = direction == Direction::kWrite ? fresh : 0,
+          .fresh = direction == Direction::kWrite ? bytes_beyond(file, file_size) : 0,
           .file_ranges = file.contiguous() ? 1 : file.runs(),
           .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
           .scattered = scattered(memory),
