@@ -129,9 +129,7 @@ class PosixStorage final : public Storage {
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
   bool has_locks() override;
 
-  Caps caps() const override {
-    return {.maps = maps_.load(std::memory_order_relaxed), .alignment = alignment_};
-  }
+  Caps caps() const override { return {.maps = maps_.load(std::memory_order_relaxed), .alignment = alignment_}; }
   const std::string& path() const override { return path_; }
 
   void unlock(RangeTable::Ticket ticket) {

@@ -49,9 +49,8 @@ int close_in_library(MPI_Comm, int, void* attribute, void*) {
   auto& library = *static_cast<Library*>(attribute);
   MPI_Offset size = 0;
   const int value = 1;
-  const bool written =
-      MPI_File_get_size(library.fh, &size) == MPI_SUCCESS &&
-      MPI_File_write_at_all(library.fh, size, &value, 1, MPI_INT, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+  const bool written = MPI_File_get_size(library.fh, &size) == MPI_SUCCESS &&
+                       MPI_File_write_at_all(library.fh, size, &value, 1, MPI_INT, MPI_STATUS_IGNORE) == MPI_SUCCESS;
   library.closed = written && MPI_File_close(&library.fh) == MPI_SUCCESS;
   return MPI_SUCCESS;
 }
