@@ -108,10 +108,8 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
   return done;
 }
 
-constexpr Bytes kFirstWindow = Bytes{256} << 10;
-
-// Windows in turns in the two halves of a buffer: where the storage is waited for, one is copied while the other moves. What
-// nothing moves beside is short: writes begin with short windows, each twice as long as the one before.
+// Windows in turns in the two halves of a buffer: where the storage is waited for, one is copied while the other moves. Writes
+// may begin with short ones, each twice as long as the one before.
 Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
   struct Half {
@@ -151,7 +149,7 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   };
   Half *next = &one, *last = &other;
   if (direction == Direction::kWrite) {
-    Bytes window = plan.pipelined ? std::min(room, kFirstWindow) : room;
+    Bytes window = std::min(room, plan.first_window);
     for (; at.position() < to; std::swap(next, last), window = std::min(room, 2 * window)) {
       fill_staged(next->batch, at, next->data, std::min(window, to - at.position()));
       stage(*next, next->batch.bytes);

@@ -247,19 +247,23 @@ Pattern random_nest(Random& random, Bytes size) {
   return nest;
 }
 
+void expect_copied(Random& random, const Pattern& to, const Pattern& from) {
+  std::vector<std::byte> source(static_cast<std::size_t>(from.upper())), target(static_cast<std::size_t>(to.upper()));
+  for (auto& byte : source) byte = static_cast<std::byte>(random());
+  auto expected = target;
+  const auto a = testing::flatten(from), b = testing::flatten(to);
+  for (std::size_t i = 0; i < a.size(); ++i) expected[b[i]] = source[a[i]];
+  Side left{target.data(), Cursor(to)}, right{source.data(), Cursor(from)};
+  copy(left, right, to.size());
+  ASSERT_EQ(target, expected);
+}
+
 TEST_F(PatternTest, CopiesBetweenNests) {
   each(5000, [](Random& random) {
     Bytes size = 1;
     for (std::int64_t factors = pick(random, 0, 8); factors > 0; --factors) size *= pick(random, 2, 3);
     const Pattern from = random_nest(random, size), to = random_nest(random, size);
-    std::vector<std::byte> source(static_cast<std::size_t>(from.upper())), target(static_cast<std::size_t>(to.upper()));
-    for (auto& byte : source) byte = static_cast<std::byte>(random());
-    auto expected = target;
-    const auto a = testing::flatten(from), b = testing::flatten(to);
-    for (std::size_t i = 0; i < a.size(); ++i) expected[b[i]] = source[a[i]];
-    Side left{target.data(), Cursor(to)}, right{source.data(), Cursor(from)};
-    copy(left, right, size);
-    ASSERT_EQ(target, expected);
+    expect_copied(random, to, from);
   });
 }
 
@@ -276,14 +280,7 @@ TEST_F(PatternTest, CopiesTranspositions) {
                                                  Pattern::run(0, rows * cells * length));
     const bool packs = pick(random, 0, 1) == 0;
     const Pattern &to = packs ? by_variable : by_cell, &from = packs ? by_cell : by_variable;
-    std::vector<std::byte> source(static_cast<std::size_t>(from.upper())), target(static_cast<std::size_t>(to.upper()));
-    for (auto& byte : source) byte = static_cast<std::byte>(random());
-    auto expected = target;
-    const auto a = testing::flatten(from), b = testing::flatten(to);
-    for (std::size_t i = 0; i < a.size(); ++i) expected[b[i]] = source[a[i]];
-    Side left{target.data(), Cursor(to)}, right{source.data(), Cursor(from)};
-    copy(left, right, to.size());
-    ASSERT_EQ(target, expected);
+    expect_copied(random, to, from);
   });
 }
 

@@ -254,6 +254,7 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.locked = rules.lock_writes && shape.direction == Direction::kWrite;
   plan.staged = stages(shape, profile);
   plan.pipelined = profile.of(shape.direction).waits();
+  if (plan.pipelined) plan.first_window = profile.first_staging;
   plan.deep = deep_of(profile.of(shape.direction));
   plan.window =
       std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));

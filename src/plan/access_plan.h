@@ -65,11 +65,12 @@ Deep deep_of(const StorageCosts& costs);
 
 struct AccessPlan {
   Method method = Method::kNothing;
-  bool staged = false;        // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped
-  bool locked = false;        // each request or window holds an exclusive range lock
-  bool pipelined = false;     // one half of the staging buffer is copied while the other moves
-  Bytes window = 0;           // staging or sieving buffer, or length of a mapping
-  std::size_t ranges = 1024;  // of file or memory in one call of the storage
+  bool staged = false;     // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped
+  bool locked = false;     // each request or window holds an exclusive range lock
+  bool pipelined = false;  // one half of the staging buffer is copied while the other moves
+  Bytes window = 0;        // staging or sieving buffer, or length of a mapping
+  Bytes first_window = std::numeric_limits<Bytes>::max();  // a staged write begins with at most so many bytes
+  std::size_t ranges = 1024;                               // of file or memory in one call of the storage
   Deep deep = {};
   Bytes largest_gap = 0;  // sieve: holes up to this are taken along, larger ones part requests
   double seconds = 0;     // as past calls correct it

@@ -62,6 +62,7 @@ TEST(Plan, FarStorageGetsLongRequests) {
   const AccessPlan plan = plan_access(flash, kPlain, far(1e-3, 1e9), {});
   EXPECT_TRUE(plan.staged);
   EXPECT_GE(plan.window, 1 << 20);
+  EXPECT_LE(plan.first_window, plan.window / 4) << "the storage waits for the first copy";
   EXPECT_GE(plan.deep.unit, 1 << 20);
 }
 

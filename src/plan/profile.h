@@ -44,7 +44,8 @@ struct Profile {
   double new_mapped_page_seconds = 2.4e-6;  // or a mapping, which reserves space for it first
   double agreement_seconds = 4e-5;          // one agreement of a group on one node, oversubscribed
   Bytes staging = Bytes{1} << 20;           // a staging buffer that stays in the caches,
-  Bytes longest_staging = Bytes{4} << 20;   // and one for storage that answers slowly
+  Bytes longest_staging = Bytes{4} << 20;   // and one for storage that answers slowly,
+  Bytes first_staging = Bytes{256} << 10;   // of which a write first fills so much: nothing moves beside that copy
   Bytes map_window = Bytes{16} << 20;
   Bytes long_range = 2048;       // memory ranges from here on go to the storage without staging
   std::int64_t measured_at = 0;  // when the storage was measured, in seconds since 1970; 0: it was not
