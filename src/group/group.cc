@@ -88,7 +88,7 @@ Result<std::vector<Bytes>> lengths_by_message(Group& group, std::vector<Bytes> t
 Group::Group() = default;
 Group::~Group() = default;
 
-Result<std::shared_ptr<Segment>> Group::segment(Bytes) { return nullptr; }
+Result<std::shared_ptr<Segment>> Group::segment(Bytes, Bytes) { return nullptr; }
 
 Result<Levels*> Group::levels(bool share) {
   auto& levels = share ? shared_levels_ : solo_levels_;

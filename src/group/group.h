@@ -67,9 +67,10 @@ class Group {
   // its bytes' place, until the next call with a larger length. A call that needs no new one does not wait.
   virtual Result<SharedMemory> shared(Bytes length) = 0;
 
-  // A new segment of at least `length` bytes (the same on all ranks), zeroed, which all ranks map until the last of them
-  // drops it; null where shared() would be empty. Always waits.
-  virtual Result<std::shared_ptr<Segment>> segment(Bytes length);
+  // A new segment of at least `length` bytes, zeroed, which all ranks map until the last of them drops it; null where
+  // shared() would be empty. The first `reserved` bytes have their space at once, the others by Segment::reserve(). Both
+  // are the same on all ranks. Always waits.
+  virtual Result<std::shared_ptr<Segment>> segment(Bytes length, Bytes reserved);
 
   // kPersistentBytes that all ranks map for as long as the group lives, at one place, zeroed when the group was made;
   // empty where memory is not shared. Not collective: any rank may use it at any time (atomically).

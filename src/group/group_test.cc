@@ -164,7 +164,7 @@ TEST_P(GroupTest, ParcelsOfRandomLengths) {
 TEST_P(GroupTest, ASegmentIsNewZeroedAndOneForAll) {
   run([&](Group& group) {
     for (int round = 0; round < 3; ++round) {
-      const auto segment = group.segment(5000);
+      const auto segment = group.segment(5000, 5000);
       ASSERT_TRUE(segment) << segment.error().text();
       ASSERT_EQ(*segment != nullptr, group.node_count() == 1 && GetParam().shared_memory);
       if (!*segment) continue;

@@ -58,36 +58,37 @@ class ShmName {
   std::string name_;
 };
 
-// Maps `fd` (-1: anonymous memory) and closes it; null with `error` set where that fails.
-std::shared_ptr<Segment> map(int fd, Bytes length, int& error) {
+// Maps `fd` (-1: anonymous memory), which is closed or the segment's; null with `error` set where that fails.
+std::shared_ptr<Segment> map(int fd, Bytes length, Bytes reserved, int& error) {
   const int flags = MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS | MAP_NORESERVE : 0);
   void* data = mmap(nullptr, static_cast<std::size_t>(length), PROT_READ | PROT_WRITE, flags, fd, 0);
   error = data == MAP_FAILED ? errno : 0;
-  if (fd >= 0) close(fd);
+  const bool grows = error == 0 && fd >= 0 && reserved < length;
+  if (fd >= 0 && !grows) close(fd);
   if (error != 0) return nullptr;
-  return std::make_shared<Segment>(static_cast<std::byte*>(data), length);
+  return std::make_shared<Segment>(static_cast<std::byte*>(data), length, grows ? reserved : length, grows ? fd : -1);
 }
 
-int reserve(int fd, Bytes length) {
+int reserve_space(int fd, Bytes length) {
   int error;
   do error = posix_fallocate(fd, 0, length);
   while (error == EINTR);
   return error;
 }
 
-std::shared_ptr<Segment> create_named(ShmName& name, Bytes length, int& error) {
+std::shared_ptr<Segment> create_named(ShmName& name, Bytes length, Bytes reserved, int& error) {
   const int fd = name.create();
-  error = fd < 0 ? errno : reserve(fd, length);
-  if (error == 0) return map(fd, length, error);
+  error = fd < 0 || ftruncate(fd, length) != 0 ? errno : reserve_space(fd, reserved);
+  if (error == 0) return map(fd, length, reserved, error);
   if (fd >= 0) close(fd);
   return nullptr;
 }
 
-std::shared_ptr<Segment> attach_named(const char* name, Bytes length, int& error) {
+std::shared_ptr<Segment> attach_named(const char* name, Bytes length, Bytes reserved, int& error) {
   const int fd = shm_open(name, O_RDWR, 0600);
   struct stat stat;
   error = fd < 0 || fstat(fd, &stat) != 0 ? errno : stat.st_size != length ? EINVAL : 0;
-  if (error == 0) return map(fd, length, error);
+  if (error == 0) return map(fd, length, reserved, error);
   if (fd >= 0) close(fd);
   return nullptr;
 }
@@ -106,22 +107,38 @@ tl::unexpected<Error> refused(int rank, int error) {
 
 }  // namespace
 
-Segment::~Segment() { munmap(data_, static_cast<std::size_t>(length_)); }
+Segment::~Segment() {
+  munmap(data_, static_cast<std::size_t>(length_));
+  if (fd_ >= 0) close(fd_);
+}
+
+bool Segment::reserve(Bytes length) {
+  if (length <= reserved_.load()) return true;
+  if (length > length_ || reserve_space(fd_, length) != 0) return false;
+  Bytes before = reserved_.load();
+  while (before < length && !reserved_.compare_exchange_weak(before, length)) {
+  }
+  return true;
+}
 
 Bootstrap bootstrap_over(Group& group) {
   return {group.rank(), group.size(),
           [&group](std::span<const std::byte> mine, std::span<std::byte> all) { return group.allgather(mine, all); }};
 }
 
-Result<std::shared_ptr<Segment>> agree_on_segment(const Bootstrap& bootstrap, Bytes length, bool one_address_space,
+Result<std::shared_ptr<Segment>> agree_on_segment(const Bootstrap& bootstrap, Bytes length, Bytes reserved,
+                                                  bool one_address_space,
                                                   const std::function<void(Segment&)>& attached) {
   const Bytes page = sysconf(_SC_PAGESIZE);
-  length = (std::max<Bytes>(length, 1) + page - 1) / page * page;
+  const auto whole_pages = [page](Bytes bytes) { return (std::max<Bytes>(bytes, 1) + page - 1) / page * page; };
+  length = whole_pages(length);
+  reserved = whole_pages(reserved);
   Offer offer;
   ShmName name;
   std::shared_ptr<Segment> segment;
   if (bootstrap.rank == 0) {
-    segment = one_address_space ? map(-1, length, offer.error) : create_named(name, length, offer.error);
+    segment =
+        one_address_space ? map(-1, length, length, offer.error) : create_named(name, length, reserved, offer.error);
     name.name().copy(offer.name.data(), offer.name.size() - 1);
     offer.owner = reinterpret_cast<std::uintptr_t>(&segment);
   }
@@ -132,7 +149,7 @@ Result<std::shared_ptr<Segment>> agree_on_segment(const Bootstrap& bootstrap, By
   int error = 0;
   if (bootstrap.rank != 0)
     segment = one_address_space ? *reinterpret_cast<std::shared_ptr<Segment>*>(offer.owner)
-                                : attach_named(offer.name.data(), length, error);
+                                : attach_named(offer.name.data(), length, reserved, error);
   if (segment && attached) attached(*segment);
   ASSIGN_OR_RETURN(const std::vector<int> errors, allgather(bootstrap, error));
   const auto failed = std::find_if(errors.begin(), errors.end(), [](int e) { return e != 0; });

@@ -251,7 +251,7 @@ class SharedGroup final : public Group {
   Status finish(Ticket ticket) override;
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes length) override;
-  Result<std::shared_ptr<Segment>> segment(Bytes length) override;
+  Result<std::shared_ptr<Segment>> segment(Bytes length, Bytes reserved) override;
   bool runs_anywhere() const override { return true; }
   SharedMemory persistent() override { return {board_.persistent(), kPersistentBytes}; }
 
@@ -569,7 +569,7 @@ std::optional<std::uint32_t> SharedGroup::free_slot(int peer, std::size_t allowe
 Result<SharedMemory> SharedGroup::shared(Bytes length) {
   const bool enough = data_ && length <= data_->length();
   if (!enough && !(refused_ && length >= *refused_)) {
-    auto agreed = agree_on_segment(bootstrap_over(*this), length, options_.one_address_space);
+    auto agreed = agree_on_segment(bootstrap_over(*this), length, length, options_.one_address_space);
     if (!agreed && agreed.error().code != Code::kNoMemory) return fail(agreed.error());
     if (agreed)
       data_ = std::move(*agreed);
@@ -580,8 +580,8 @@ Result<SharedMemory> SharedGroup::shared(Bytes length) {
   return SharedMemory{data_->data(), data_->length()};
 }
 
-Result<std::shared_ptr<Segment>> SharedGroup::segment(Bytes length) {
-  auto agreed = agree_on_segment(bootstrap_over(*this), length, options_.one_address_space);
+Result<std::shared_ptr<Segment>> SharedGroup::segment(Bytes length, Bytes reserved) {
+  auto agreed = agree_on_segment(bootstrap_over(*this), length, reserved, options_.one_address_space);
   if (!agreed && agreed.error().code == Code::kNoMemory) return nullptr;
   return agreed;
 }
@@ -594,8 +594,8 @@ Result<std::unique_ptr<Group>> make_shared_group(const Bootstrap& bootstrap, Sha
     card.process = this_process();
     if (sched_getaffinity(0, sizeof card.cores, &card.cores) != 0) CPU_ZERO(&card.cores);
   };
-  ASSIGN_OR_RETURN(auto segment,
-                   agree_on_segment(bootstrap, Layout(bootstrap.size).length, options.one_address_space, write_card));
+  const auto length = Layout(bootstrap.size).length;
+  ASSIGN_OR_RETURN(auto segment, agree_on_segment(bootstrap, length, length, options.one_address_space, write_card));
   return std::make_unique<SharedGroup>(bootstrap.rank, bootstrap.size, std::move(options), std::move(segment));
 }
 

@@ -113,6 +113,29 @@ TEST_F(SharedGroupProcesses, MemoryThatCannotBeHadIsRefusedOnAllRanks) {
   finish();
 }
 
+TEST_F(SharedGroupProcesses, ASegmentGetsItsSpaceAsItGrows) {
+  start(3, [](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group);
+    constexpr Bytes kLength = Bytes{1} << 40;  // more than /dev/shm has
+    const auto segment = (*group)->segment(kLength, 100);
+    ASSERT_TRUE(segment && *segment) << segment.error().text();
+    ASSERT_EQ((*segment)->length(), kLength);
+    EXPECT_FALSE((*segment)->reserve(kLength));
+    EXPECT_FALSE((*segment)->reserve(2 * kLength));
+    std::byte* const bytes = (*segment)->data();
+    bytes[bootstrap.rank] = std::byte{1};
+    if (bootstrap.rank == 1) {
+      ASSERT_TRUE((*segment)->reserve(1'000'000));
+      bytes[999'999] = std::byte{2};
+    }
+    ASSERT_TRUE((*group)->barrier());
+    for (int r = 0; r < 3; ++r) EXPECT_EQ(bytes[r], std::byte{1});
+    EXPECT_EQ(bytes[999'999], std::byte{2});
+  });
+  finish();
+}
+
 TEST_F(SharedGroupProcesses, ProgressIsDrivenWhileWaiting) {
   start(2, [](const Bootstrap& bootstrap) {
     int driven = 0;

@@ -512,7 +512,8 @@ Caps IntervalFile::caps() const { return {.appends = true, .alignment = 1, .pref
 tl::unexpected<Error> IntervalFile::too_many() const {
   return refuse(Code::kNoMemory,
                 "too many small writes to an interval file since the last MPI_File_sync, or one of too many irregular "
-                "pieces in atomic mode: all ranks together may have 65,536 between two commits");
+                "pieces in atomic mode: all ranks together may have 65,536 between two commits, or fewer where "
+                "/dev/shm is full");
 }
 
 tl::unexpected<Error> IntervalFile::refuse(Code code, std::string what) const {

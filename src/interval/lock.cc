@@ -57,7 +57,8 @@ class StorageLocks final : public LockManager {
 }  // namespace
 
 Result<std::unique_ptr<LockManager>> make_lock_manager(Group& group, Storage& storage) {
-  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.segment(lock_table_bytes(group.size())));
+  const Bytes length = lock_table_bytes(group.size());
+  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.segment(length, length));
   if (!segment) return std::make_unique<StorageLocks>(storage);
   auto tables = make_lock_tables(std::move(segment), group.rank(), group.size(), group.rank() == 0);
   ASSIGN_OR_RETURN(const std::vector<Code> made, allgather(group, tables ? Code::kOk : tables.error().code));

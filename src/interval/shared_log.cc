@@ -4,12 +4,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <thread>
 
 namespace stridio {
 namespace {
 
 constexpr std::int64_t kEntries = std::int64_t{1} << 16;
+constexpr Bytes kReserved = Bytes{1} << 16;    // at a time
 constexpr std::chrono::seconds kPatience{10};  // with a rank that is between two stores
 
 std::vector<PieceGroup> grouped(std::span<const Piece> pieces) {
@@ -45,7 +47,7 @@ struct SharedLog::Board {
 
 Result<std::unique_ptr<SharedLog>> SharedLog::make(Group& group) {
   if (group.size() == 1 || group.node_count() > 1) return nullptr;
-  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.segment(sizeof(Board)));
+  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.segment(sizeof(Board), kReserved));
   if (!segment) return nullptr;
   return std::unique_ptr<SharedLog>(new SharedLog(std::move(segment)));
 }
@@ -65,6 +67,9 @@ bool SharedLog::publish(std::span<const Piece> pieces) {
   std::int64_t first = board().taken.load();
   do {
     if (count > kEntries - first) return false;
+    const auto used =
+        static_cast<Bytes>(offsetof(Board, entries) + sizeof(Entry) * static_cast<std::size_t>(first + count));
+    if (!segment_->reserve(std::min((used + kReserved - 1) / kReserved * kReserved, segment_->length()))) return false;
   } while (!board().taken.compare_exchange_weak(first, first + count));
   for (const PieceGroup& group : groups) {
     Entry& entry = board().entries[static_cast<std::size_t>(first++)];
