@@ -262,9 +262,10 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     parts.profile = agreed.learnt.profile;
     parts.checks = agreed.learnt.checks;
     parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
+    if (parts.replaces) parts.storage->expect_sync();
     if (agreed.learnt.interval) {
-      ASSIGN_OR_RETURN(auto interval,
-                       IntervalFile::open(*group, std::move(parts.storage), mode.writes(), std::move(begun)));
+      ASSIGN_OR_RETURN(auto interval, IntervalFile::open(*group, std::move(parts.storage), mode.writes(),
+                                                         std::move(begun), parts.profile.summed_request()));
       parts.interval = interval.get();
       parts.storage = std::move(interval);
     }

@@ -134,7 +134,6 @@ void Generation::keep_from(Generation& earlier, std::size_t i) {
 namespace {
 
 constexpr Bytes kSlice = Bytes{8} << 20;  // of a request that is looked up at once
-constexpr std::size_t kMostCells = 64;    // in one request: 1 MiB, which stays in the caches from reading to copying
 constexpr std::size_t kMostWanted = 1 << 17;
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
 
@@ -155,7 +154,8 @@ struct Source {
 
 class Reader {
  public:
-  Reader(Storage& storage, const Intervals& from) : storage_(storage), from_(from) {
+  Reader(Storage& storage, const Intervals& from, Bytes request)
+      : storage_(storage), from_(from), most_cells_(static_cast<std::size_t>(std::max<Bytes>(1, request / kCell))) {
     for (const IntervalMap& layer : from.layers) sources_.push_back({MapCursor(layer)});
     layers_ = sources_.size();
     used_.resize(from.generation->root().parts.size());
@@ -264,7 +264,7 @@ class Reader {
     std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; });
     for (std::size_t next = 0; next < wanted_.size();) {
       cells_.clear();
-      while (next < wanted_.size() && cells_.size() < kMostCells) {
+      while (next < wanted_.size() && cells_.size() < most_cells_) {
         Cell cell = cell_of(wanted_[next]);
         cell.first = next;
         while (++next < wanted_.size() && wanted_[next].stored < cell.stored.end())
@@ -357,7 +357,8 @@ class Reader {
 
   Storage& storage_;
   const Intervals& from_;
-  std::vector<Source> sources_;  // the layers first
+  const std::size_t most_cells_;  // in one request
+  std::vector<Source> sources_;   // the layers first
   std::size_t layers_ = 0;
   std::vector<bool> used_;  // of the generation's parts
   std::vector<Wanted> wanted_;
@@ -370,8 +371,8 @@ class Reader {
 }  // namespace
 
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
-                                   std::span<const Span> memory) {
-  return Reader(storage, from).read(extents, memory);
+                                   std::span<const Span> memory, Bytes request) {
+  return Reader(storage, from, request).read(extents, memory);
 }
 
 }  // namespace stridio

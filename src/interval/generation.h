@@ -61,8 +61,8 @@ struct Intervals {
 };
 
 // As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo
-// where one is wrong. Memory: some megabytes.
+// where one is wrong. Memory: some megabytes. `request`: the longest one, or of one cell.
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
-                                   std::span<const Span> memory);
+                                   std::span<const Span> memory, Bytes request);
 
 }  // namespace stridio

@@ -60,8 +60,8 @@ Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
 }
 
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
-                                                         Begun begun) {
-  std::unique_ptr<IntervalFile> file(new IntervalFile(group, std::move(storage), writes));
+                                                         Begun begun, Bytes request) {
+  std::unique_ptr<IntervalFile> file(new IntervalFile(group, std::move(storage), writes, request));
   RETURN_IF_ERROR(file->load(std::move(begun)));
   return file;
 }
@@ -71,6 +71,7 @@ Status IntervalFile::load(Begun begun) {
   std::vector<std::byte> bytes;
   Finished told;
   writing_ = std::move(begun.writing);
+  if (writes_) storage_->expect_sync();
   if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun.head), bytes, told); });
   RETURN_IF_ERROR(agree(group_, mine));
   ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group_, bytes));
@@ -303,7 +304,7 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
       for (const IntervalMap& layer : log->layers()) from.layers.push_back(layer);
     from.layers.insert(from.layers.end(), others_.begin(), others_.end());
   }
-  return guarded([&] { return read_intervals(*storage_, from, extents, memory); });
+  return guarded([&] { return read_intervals(*storage_, from, extents, memory, request_); });
 }
 
 Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::span<const Span> memory) {
@@ -328,7 +329,7 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
   });
 }
 
-// Stores the memory's bytes somewhere.
+// Stores the memory's bytes somewhere: as many at a time as are still in the caches once they are summed.
 Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const Span> memory) {
   Appended appended;
   {
@@ -336,17 +337,35 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
     ASSIGN_OR_RETURN(appended.stored, allocate(bytes));
   }
   MemoryCursor from(memory);
+  std::vector<Extent> extents;
+  std::vector<Span> spans;
+  Bytes summed = 0;  // of them
+  const auto store = [&]() -> Status {
+    ASSIGN_OR_RETURN(const Transferred moved, storage_->writev(extents, spans));
+    appended.moved += moved;
+    extents.clear();
+    spans.clear();
+    summed = 0;
+    return {};
+  };
   for (const Extent& run : appended.stored)
     for (Offset at = run.offset; at < run.end(); at = appended.fragments.back().stored.end()) {
       Fragment fragment{cell_at(run, at), 0};
       for (Bytes left = fragment.stored.length; left > 0;) {
         const Span piece = from.take(left);
         fragment.sum = crc32c({piece.data, static_cast<std::size_t>(piece.length)}, fragment.sum);
+        if (!spans.empty() && spans.back().data + spans.back().length == piece.data)
+          spans.back().length += piece.length;
+        else
+          spans.push_back(piece);
         left -= piece.length;
       }
       appended.fragments.push_back(fragment);
+      extents.push_back(fragment.stored);
+      summed += fragment.stored.length;
+      if (summed >= request_) RETURN_IF_ERROR(store());
     }
-  ASSIGN_OR_RETURN(appended.moved, storage_->writev(appended.stored, memory));
+  if (summed > 0) RETURN_IF_ERROR(store());
   return appended;
 }
 

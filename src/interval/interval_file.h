@@ -30,9 +30,9 @@ class IntervalFile final : public Storage {
   // by another handle, has it open for writing.
   static Result<Begun> begin_writing(Storage& storage);
   // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
-  // storage; of a reader the head alone.
+  // storage; of a reader the head alone. `request`: so long are requests for data at most, and what is summed at once.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
-                                                    Begun begun = {});
+                                                    Begun begun = {}, Bytes request = Bytes{1} << 20);
 
   // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
   // for a further try. Where nobody has changed anything, nothing happens. Accesses of other threads wait for it, but not
@@ -103,8 +103,8 @@ class IntervalFile final : public Storage {
     bool broken = false;  // nobody knows which generation the header names
   };
 
-  IntervalFile(Group& group, std::unique_ptr<Storage> storage, bool writes)
-      : group_(group), storage_(std::move(storage)), writes_(writes) {}
+  IntervalFile(Group& group, std::unique_ptr<Storage> storage, bool writes, Bytes request)
+      : group_(group), storage_(std::move(storage)), writes_(writes), request_(request) {}
 
   std::shared_lock<std::shared_mutex> stay_in_epoch();
 
@@ -146,6 +146,7 @@ class IntervalFile final : public Storage {
   Group& group_;
   const std::unique_ptr<Storage> storage_;
   const bool writes_;
+  const Bytes request_;
   std::unique_ptr<RangeLock> writing_, reading_;  // rank 0's: that nobody else writes; the pin of the generation
 
   std::mutex turnstile_;                // so that accesses, coming one after the other, do not keep a commit waiting

@@ -43,6 +43,8 @@ static_assert(sizeof(off_t) == 8, "files are larger than 2 GiB");
 constexpr int kMostPieces = 1024;      // IOV_MAX of Linux
 constexpr Bytes kMostBytes = 1 << 30;  // a round number below Linux' 2^31 - 4096
 
+constexpr Bytes kWorthStarting = Bytes{256} << 10;  // shorter writes share pages with the next ones
+
 enum class Direction { kRead, kWrite };
 
 std::string describe(const char* what, Extent extent) {
@@ -126,6 +128,7 @@ class PosixStorage final : public Storage {
   Status resize(Bytes size) override;
   Status reserve(Bytes size) override;
   Status sync() override;
+  void expect_sync() override { expects_sync_ = true; }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
   bool has_locks() override;
 
@@ -157,6 +160,7 @@ class PosixStorage final : public Storage {
   std::once_flag locks_asked_;
   std::atomic<bool> locks_ = true;
   std::atomic<bool> maps_ = false;
+  std::atomic<bool> expects_sync_ = false;
   RangeTable held_;
 };
 
@@ -224,6 +228,8 @@ Result<Transferred> PosixStorage::transfer(Direction direction, std::span<const 
       ++moved.requests;
       moved.eof = done == 0;
       if (moved.eof) return moved;
+      if (!reads && done >= kWorthStarting && expects_sync_.load(std::memory_order_relaxed))
+        calls_.sync_file_range(fd_, run->offset, done, SYNC_FILE_RANGE_WRITE);  // what fails here, sync() tells
       moved.bytes += done;
       cursor.skip(done);
       *run = {run->offset + done, run->length - done};

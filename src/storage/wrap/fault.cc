@@ -55,6 +55,7 @@ class FaultyStorage final : public Storage {
     RETURN_IF_ERROR(pass(kFaultReserve));
     return storage_->reserve(size);
   }
+  void expect_sync() override { storage_->expect_sync(); }
   Status sync() override {
     RETURN_IF_ERROR(pass(kFaultSync));
     return storage_->sync();

@@ -56,6 +56,7 @@ class TracedStorage final : public Storage {
   Status reserve(Bytes size) override {
     return single(counters_->reserve, [&] { return storage_->reserve(size); });
   }
+  void expect_sync() override { storage_->expect_sync(); }
   Status sync() override {
     return single(counters_->sync, [&] { return storage_->sync(); });
   }
