@@ -1,13 +1,15 @@
 // Both sides are taken nest by nest: cut to the same size, and until their levels divide each other, the two loop nests are one,
 // of pieces that are equal on both sides. Its loops need not run in data order. Where one side is contiguous along one level
 // and the other along another (a transposition: FLASH's variables in memory and in the file), these two become the inner loops,
-// in tiles of a cache line each way, so that every line is used whole while it is in the first cache; pieces of 4 and 8 bytes
-// change places within registers, several at once.
+// in tiles of a cache line each way, so that every line is used whole while it is in the first cache; and the loop of the
+// farther steps goes on to its next tile last of all loops, so that few places far apart are read or written at a time. Pieces
+// of 4 and 8 bytes change places within registers, several at once.
 #include "pattern/copy.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace stridio {
 namespace {
@@ -99,80 +101,129 @@ bool join(const Nest& to, const Nest& from, Joint& joint) {
   return a.done() && b.done();
 }
 
-// Two loops of pieces of a fixed length.
+// The innermost loops, which one call of a kernel carries out: of less, the others are one copy.
+constexpr int kInner = 3;
+using Inner = std::array<Loop, kInner>;
+
 template <std::size_t kLength>
-void move_fixed(std::byte* to, const std::byte* from, Bytes, const Loop& inner, const Loop& outer) {
-  for (std::int64_t i = 0; i < outer.count; ++i, to += outer.to, from += outer.from) {
-    std::byte* t = to;
-    const std::byte* f = from;
-    for (std::int64_t j = 0; j < inner.count; ++j, t += inner.to, f += inner.from) std::memcpy(t, f, kLength);
-  }
+void move_fixed(std::byte* to, const std::byte* from, Bytes, const Inner& loops) {
+  const auto [inner, middle, outer] = loops;
+  for (std::int64_t i = 0; i < outer.count; ++i)
+    for (std::int64_t j = 0; j < middle.count; ++j) {
+      std::byte* t = to + i * outer.to + j * middle.to;
+      const std::byte* f = from + i * outer.from + j * middle.from;
+      for (std::int64_t k = 0; k < inner.count; ++k, t += inner.to, f += inner.from) std::memcpy(t, f, kLength);
+    }
 }
-void move_any(std::byte* to, const std::byte* from, Bytes length, const Loop& inner, const Loop& outer) {
-  for (std::int64_t i = 0; i < outer.count; ++i, to += outer.to, from += outer.from) {
-    std::byte* t = to;
-    const std::byte* f = from;
-    for (std::int64_t j = 0; j < inner.count; ++j, t += inner.to, f += inner.from)
-      std::memcpy(t, f, static_cast<std::size_t>(length));
-  }
+void move_any(std::byte* to, const std::byte* from, Bytes length, const Inner& loops) {
+  const auto [inner, middle, outer] = loops;
+  for (std::int64_t i = 0; i < outer.count; ++i)
+    for (std::int64_t j = 0; j < middle.count; ++j) {
+      std::byte* t = to + i * outer.to + j * middle.to;
+      const std::byte* f = from + i * outer.from + j * middle.from;
+      for (std::int64_t k = 0; k < inner.count; ++k, t += inner.to, f += inner.from)
+        std::memcpy(t, f, static_cast<std::size_t>(length));
+    }
 }
 
 // ---- Transpositions
 
-constexpr std::size_t kRegister = 16;
-using Pair = std::uint64_t __attribute__((vector_size(kRegister)));
-using Quad = std::uint32_t __attribute__((vector_size(kRegister)));
+template <typename Lane, std::size_t kBytes>
+struct Register;
+template <>
+struct Register<std::uint32_t, 16> {
+  using Type = std::uint32_t __attribute__((vector_size(16)));
+  using Anywhere = std::uint32_t __attribute__((vector_size(16), aligned(1), may_alias));
+};
+template <>
+struct Register<std::uint64_t, 16> {
+  using Type = std::uint64_t __attribute__((vector_size(16)));
+  using Anywhere = std::uint64_t __attribute__((vector_size(16), aligned(1), may_alias));
+};
+template <>
+struct Register<std::uint32_t, 32> {
+  using Type = std::uint32_t __attribute__((vector_size(32)));
+  using Anywhere = std::uint32_t __attribute__((vector_size(32), aligned(1), may_alias));
+};
+template <>
+struct Register<std::uint64_t, 32> {
+  using Type = std::uint64_t __attribute__((vector_size(32)));
+  using Anywhere = std::uint64_t __attribute__((vector_size(32), aligned(1), may_alias));
+};
 
-template <typename Vector>
-Vector loaded(const std::byte* from) {
-  Vector vector;
-  std::memcpy(&vector, from, kRegister);
-  return vector;
-}
-template <typename Vector>
-void store(std::byte* to, const Vector& vector) {
-  std::memcpy(to, &vector, kRegister);
+#define STRIDIO_INLINE [[gnu::always_inline]] inline  // into functions for newer processors too
+
+// Of each 2 * kHalf lanes, `a` gets the lower halves of both and `b` the upper ones.
+template <int kHalf, typename V, int... kLane>
+STRIDIO_INLINE void part_halves(V& a, V& b, std::integer_sequence<int, kLane...>) {
+  constexpr int kLanes = sizeof...(kLane);
+  const V lower = __builtin_shufflevector(a, b, (kLane & kHalf ? kLanes + kLane - kHalf : kLane)...);
+  b = __builtin_shufflevector(a, b, (kLane & kHalf ? kLanes + kLane : kLane + kHalf)...);
+  a = lower;
 }
 
-// As many registers as one has pieces: what lies along `from` comes to lie across.
-void transpose_square(std::byte* to, Bytes to_step, const std::byte* from, Bytes from_step, Pair) {
-  const auto a = loaded<Pair>(from), b = loaded<Pair>(from + from_step);
-  store(to, __builtin_shufflevector(a, b, 0, 2));
-  store(to + to_step, __builtin_shufflevector(a, b, 1, 3));
-}
-void transpose_square(std::byte* to, Bytes to_step, const std::byte* from, Bytes from_step, Quad) {
-  const auto a = loaded<Quad>(from), b = loaded<Quad>(from + from_step);
-  const auto c = loaded<Quad>(from + 2 * from_step), d = loaded<Quad>(from + 3 * from_step);
-  const Quad low_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const Quad low_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5), high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  store(to, __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5));
-  store(to + to_step, __builtin_shufflevector(low_ab, low_cd, 2, 3, 6, 7));
-  store(to + 2 * to_step, __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5));
-  store(to + 3 * to_step, __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7));
+template <int kHalf, typename V, int... kRow>
+STRIDIO_INLINE void part_rows(V* rows, std::integer_sequence<int, kRow...> all) {
+  ((kRow & kHalf ? void() : part_halves<kHalf>(rows[kRow], rows[kRow | kHalf], all)), ...);
+  if constexpr (kHalf > 1) part_rows<kHalf / 2>(rows, all);
 }
 
-// Of two loops, one along which `to` is contiguous, and one along which `from` is.
-template <typename Vector>
-void transpose(std::byte* to, const std::byte* from, Bytes length, const Loop& inner, const Loop& outer) {
-  constexpr auto kLength = sizeof(Vector{}[0]);
-  constexpr std::int64_t kLanes = kRegister / kLength;
-  const bool straight = inner.to == length && outer.from == length;
-  const Loop& along_to = straight ? inner : outer;
-  const Loop& along_from = straight ? outer : inner;
-  const std::int64_t rows = along_from.count / kLanes * kLanes, columns = along_to.count / kLanes * kLanes;
-  for (std::int64_t row = 0; row < rows; row += kLanes)
-    for (std::int64_t column = 0; column < columns; column += kLanes)
-      transpose_square(to + row * along_from.to + column * length, along_from.to,
-                       from + column * along_to.from + row * length, along_to.from, Vector{});
-  Loop rest = along_from;
-  rest.count -= rows;
-  move_fixed<kLength>(to + rows * rest.to, from + rows * rest.from, length, along_to, rest);
-  rest = along_to;
-  rest.count -= columns;
-  Loop done = along_from;
-  done.count = rows;
-  move_fixed<kLength>(to + columns * rest.to, from + columns * rest.from, length, rest, done);
+// As many registers as one has lanes: halves change places, then quarters, down to single lanes.
+template <typename R, int... kRow>
+STRIDIO_INLINE void transpose_square(std::byte* to, Bytes to_step, const std::byte* from, Bytes from_step,
+                                     std::integer_sequence<int, kRow...> all) {
+  using Anywhere = typename R::Anywhere;
+  typename R::Type rows[] = {*reinterpret_cast<const Anywhere*>(from + kRow * from_step)...};
+  part_rows<sizeof...(kRow) / 2>(rows, all);
+  ((*reinterpret_cast<Anywhere*>(to + kRow * to_step) = rows[kRow]), ...);
 }
+
+// Of two loops, one along which `to` is contiguous, and one along which `from` is, `copies` times; what fills no registers of so
+// many bytes goes through shorter ones.
+template <typename Lane, std::size_t kBytes>
+STRIDIO_INLINE void transpose_loops(std::byte* to, const std::byte* from, Loop along_to, Loop along_from, Loop copies) {
+  constexpr int kLanes = kBytes / sizeof(Lane);
+  constexpr auto kLength = static_cast<Bytes>(sizeof(Lane));
+  if constexpr (kBytes < 16) {
+    move_fixed<sizeof(Lane)>(to, from, kLength, {along_to, along_from, copies});
+  } else {
+    const std::int64_t rows = along_from.count / kLanes * kLanes, columns = along_to.count / kLanes * kLanes;
+    for (std::int64_t i = 0; i < copies.count; ++i)
+      for (std::int64_t row = 0; row < rows; row += kLanes)
+        for (std::int64_t column = 0; column < columns; column += kLanes)
+          transpose_square<Register<Lane, kBytes>>(to + i * copies.to + row * along_from.to + column * kLength,
+                                                   along_from.to,
+                                                   from + i * copies.from + column * along_to.from + row * kLength,
+                                                   along_to.from, std::make_integer_sequence<int, kLanes>{});
+    Loop rest = along_to;
+    rest.count -= columns;
+    if (rest.count > 0 && rows > 0) {
+      Loop done = along_from;
+      done.count = rows;
+      transpose_loops<Lane, kBytes / 2>(to + columns * rest.to, from + columns * rest.from, rest, done, copies);
+    }
+    rest = along_from;
+    rest.count -= rows;
+    if (rest.count > 0)
+      transpose_loops<Lane, kBytes / 2>(to + rows * rest.to, from + rows * rest.from, along_to, rest, copies);
+  }
+}
+
+template <typename Lane, std::size_t kBytes>
+STRIDIO_INLINE void transpose_by(std::byte* to, const std::byte* from, const Inner& loops) {
+  const bool straight = loops[0].to == sizeof(Lane) && loops[1].from == sizeof(Lane);
+  transpose_loops<Lane, kBytes>(to, from, loops[straight ? 0 : 1], loops[straight ? 1 : 0], loops[2]);
+}
+template <typename Lane>
+void transpose(std::byte* to, const std::byte* from, Bytes, const Inner& loops) {
+  transpose_by<Lane, 16>(to, from, loops);
+}
+#ifdef __x86_64__
+template <typename Lane>
+__attribute__((target("avx2"))) void transpose_wide(std::byte* to, const std::byte* from, Bytes, const Inner& loops) {
+  transpose_by<Lane, 32>(to, from, loops);
+}
+#endif
 
 // ---- Pieces at any places
 
@@ -193,9 +244,19 @@ void move_any_table(std::byte* to, const std::byte* from, Bytes length, const Lo
                 from + (loop.from_table ? loop.from_table[i] : i * loop.from), static_cast<std::size_t>(length));
 }
 
+using Strided = void (*)(std::byte*, const std::byte*, Bytes, const Inner&);
+
+template <typename Lane>
+Strided fastest_transpose() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) return transpose_wide<Lane>;
+#endif
+  return transpose<Lane>;
+}
+
 // The kernels of one piece length.
 struct Kernels {
-  void (*strided)(std::byte*, const std::byte*, Bytes, const Loop& inner, const Loop& outer) = move_any;
+  Strided strided = move_any;
   void (*table)(std::byte*, const std::byte*, Bytes, const Loop&) = move_any_table;
 };
 
@@ -231,7 +292,13 @@ class Mover {
       return;
     }
     choose_order();
-    loop(joint_.depth - 1, to, from);
+    while (strided_ < std::min<int>(joint_.depth, kInner) && joint_.loop(strided_).strided()) ++strided_;
+    if (tile_ == 0) return loop(joint_.depth - 1, to, from);
+    const Loop far = joint_.loop(1);
+    for (std::int64_t i = 0; i < far.count; i += tile_) {
+      joint_.loop(1).count = std::min(tile_, far.count - i);
+      loop(joint_.depth - 1, to + i * far.to, from + i * far.from);
+    }
   }
 
  private:
@@ -256,8 +323,8 @@ class Mover {
     const Loop &inner = joint_.loop(0), &outer = joint_.loop(1);
     const bool turned = (inner.to == joint_.length && outer.from == joint_.length) ||
                         (outer.to == joint_.length && inner.from == joint_.length);
-    if (turned && joint_.length == 8) kernels_.strided = transpose<Pair>;
-    if (turned && joint_.length == 4) kernels_.strided = transpose<Quad>;
+    if (turned && joint_.length == 8) kernels_.strided = fastest_transpose<std::uint64_t>();
+    if (turned && joint_.length == 4) kernels_.strided = fastest_transpose<std::uint32_t>();
   }
   static Bytes farther(const Loop& loop) { return std::max(std::abs(loop.to), std::abs(loop.from)); }
 
@@ -270,29 +337,27 @@ class Mover {
              from + (each.from_table ? each.from_table[i] : i * each.from));
       return;
     }
-    if (depth == 0) return kernels_.strided(to, from, joint_.length, each, Loop{});
-    if (depth == 1) return inner_two(to, from);
+    if (depth < strided_) return innermost(depth, to, from);
     for (std::int64_t i = 0; i < each.count; ++i, to += each.to, from += each.from) loop(depth - 1, to, from);
   }
 
-  void inner_two(std::byte* to, const std::byte* from) {
-    Loop inner = joint_.loop(0), outer = joint_.loop(1);
-    if (tile_ == 0 || (inner.count <= tile_ && outer.count <= tile_))
-      return kernels_.strided(to, from, joint_.length, inner, outer);
-    const Loop all_inner = inner, all_outer = outer;
-    for (std::int64_t i = 0; i < all_outer.count; i += tile_) {
-      outer.count = std::min(tile_, all_outer.count - i);
-      for (std::int64_t j = 0; j < all_inner.count; j += tile_) {
-        inner.count = std::min(tile_, all_inner.count - j);
-        kernels_.strided(to + i * outer.to + j * inner.to, from + i * outer.from + j * inner.from, joint_.length, inner,
-                         outer);
+  void innermost(int depth, std::byte* to, const std::byte* from) {
+    Inner loops;
+    std::copy_n(joint_.loops.begin(), depth + 1, loops.begin());
+    const Loop all = loops[0], copies = loops[2];
+    if (tile_ == 0 || all.count <= tile_) return kernels_.strided(to, from, joint_.length, loops);
+    loops[2].count = 1;
+    for (std::int64_t i = 0; i < copies.count; ++i, to += copies.to, from += copies.from)
+      for (std::int64_t j = 0; j < all.count; j += tile_) {
+        loops[0].count = std::min(tile_, all.count - j);
+        kernels_.strided(to + j * all.to, from + j * all.from, joint_.length, loops);
       }
-    }
   }
 
   Joint& joint_;
   Kernels kernels_;
   std::int64_t tile_ = 0;
+  int strided_ = 0;  // loops that are a kernel's
 };
 
 // Cuts the nest with the longer inside of its outermost level to the first copy.
