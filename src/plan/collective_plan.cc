@@ -11,6 +11,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/text.h"
@@ -195,6 +196,7 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   return (3 + rounds) * profile.agreement_seconds + (locks ? rounds * profile.lock_seconds : 0) + moving;
 }
 
+constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more, where it has work and not to wait
 
 // Cores are what one storage's requests take; where they are waited for, more ranks wait at once than there are cores, until
@@ -213,6 +215,24 @@ int count_aggregators(Direction direction, const Totals& totals, const Topology&
     const double seconds = two_phase_seconds(direction, totals, topology, profile, rules, count);
     if (seconds > kWorthIt * least) continue;
     best = count;
+    least = seconds;
+  }
+  return best;
+}
+
+// Longer windows take fewer rounds and requests, but more memory, which the first call has to get.
+Bytes best_window(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
+                  CollectiveRules rules, int aggregators) {
+  const Bytes most = rules.window;
+  Bytes best = most;
+  double least = std::numeric_limits<double>::max();
+  for (Bytes window = most; window >= std::min(most, kLeastWindow); window /= 2) {
+    rules.window = window;
+    const double pages = 2.0 * aggregators * static_cast<double>(window) / Profile::kPage;
+    const double seconds = two_phase_seconds(direction, totals, topology, profile, rules, aggregators) +
+                           pages * profile.shared_page_seconds;
+    if (seconds >= least) continue;
+    best = window;
     least = seconds;
   }
   return best;
@@ -321,7 +341,9 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   if (direction == Direction::kWrite && rules.lock_writes) totals.in_turn = seconds_in_turn(ranks);
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
-  const auto two_phase = propose_two_phase(direction, totals, topology, profile, rules, aggregators);
+  CollectiveRules sized = rules;
+  sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
+  const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, costs);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
@@ -338,7 +360,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   plan.domains = cut_domains(ranks, totals, pick_aggregators(aggregators, topology), unit);
   Bytes longest = 0;
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
-  plan.window = std::min(rules.window, longest);
+  plan.window = std::min(sized.window, longest);
   plan.deep = deep_of(costs);
   plan.read = profile.read;
   plan.write = profile.write;

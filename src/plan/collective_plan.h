@@ -52,8 +52,8 @@ struct CollectiveRules {
   bool two_phase = true;  // whether it may be, and if not, why
   std::string two_phase_reason = "switched off by a hint";
   bool prefer_two_phase = false;
-  int aggregators = 0;  // 0: by nodes, cores and bytes
-  Bytes window = Bytes{4} << 20;
+  int aggregators = 0;            // 0: by nodes, cores and bytes
+  Bytes window = Bytes{4} << 20;  // the longest
   bool may_modify_holes = false;
   bool lock_writes = false;
   bool one_by_one = false;  // atomic mode: the requests must not be cut and mixed

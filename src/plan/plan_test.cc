@@ -178,6 +178,19 @@ TEST(CollectivePlan, FarStorageIsAggregatedInLongRequests) {
   EXPECT_GT(plan.deep.depth, 1);
 }
 
+TEST(CollectivePlan, NearbyWindowsAreShortAndGrowWithTheRequest) {
+  const auto window_of = [](std::int64_t count, CollectiveRules rules = {}) {
+    return plan_together(Direction::kWrite, interleaved(2, count, 64), Profile{}, rules).window;
+  };
+  const Bytes some = window_of(1 << 18), many = window_of(1 << 26);
+  EXPECT_LE(some, 1 << 20);
+  EXPECT_GT(many, some);
+  EXPECT_LE(many, CollectiveRules{}.window);
+  CollectiveRules tight;
+  tight.window = 5000;
+  EXPECT_EQ(window_of(1 << 18, tight), 5000);
+}
+
 TEST(CollectivePlan, AsManyAggregateAsTheStorageServes) {
   const auto files = interleaved(4, 1 << 14, 4096);
   Profile profile = far(1e-3, 2.5e8, 1);

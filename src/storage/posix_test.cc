@@ -245,6 +245,29 @@ TEST_F(Posix, OtherCallsFailWithTheirErrno) {
   EXPECT_EQ(storage->resize(10).error().what, "resizing to 10 bytes");
 }
 
+TEST_F(Posix, WhatWillBeSyncedIsOnItsWayAtOnce) {
+  static std::vector<Extent> begun;
+  begun.clear();
+  PosixCalls calls;
+  calls.sync_file_range = [](int, off64_t offset, off64_t length, unsigned int flags) {
+    EXPECT_EQ(flags, static_cast<unsigned int>(SYNC_FILE_RANGE_WRITE));
+    begun.push_back({offset, length});
+    return errno = EIO, -1;  // that is for sync() to tell
+  };
+  const auto storage = open(calls);
+  std::vector<std::byte> data(1 << 20);
+  const auto write = [&](Extent extent) { ASSERT_TRUE(storage->write(extent, data.data())); };
+  write({0, 1 << 20});
+  EXPECT_TRUE(begun.empty()) << "nobody has said that it will be synced";
+  storage->expect_sync();
+  write({4096, 1 << 20});
+  write({2 << 20, 4096});
+  EXPECT_EQ(begun, (std::vector<Extent>{{4096, 1 << 20}}));
+  EXPECT_TRUE(storage->read({4096, 1 << 20}, data.data()));
+  EXPECT_TRUE(storage->sync());
+  EXPECT_EQ(begun.size(), 1u);
+}
+
 // ---- Locks
 
 TEST_F(Posix, NoLocksOnThisFileSystem) {
