@@ -357,7 +357,7 @@ TEST(IntervalFile, AtomicModeRefusesWhatItCannotShow) {
 
 // What nobody changes is read while other bytes are written and committed, which moves it and gives its place to others.
 TEST(IntervalFile, ThreadsReadWhileRanksCommit) {
-  constexpr Bytes kKept = 100000, kRewritten = 300000, kOwn = kKept + kRewritten;
+  constexpr Bytes kKept = 100000, kAgain = 300000, kOwn = kKept + kAgain;
   const auto file = make_memory_file();
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
   run_threads(2, {}, [&](Group& group) {
@@ -380,10 +380,9 @@ TEST(IntervalFile, ThreadsReadWhileRanksCommit) {
     };
     std::thread one(read), other(read);
     for (int epoch = 0; epoch < 40; ++epoch) {
-      Data data(kRewritten / 3, static_cast<std::byte>(epoch));
+      Data data(kAgain / 3, static_cast<std::byte>(epoch));
       for (Offset part = 0; part < 3; ++part)
-        EXPECT_TRUE(
-            write_list(stored, std::vector<Extent>{{first + kKept + part * kRewritten / 3, kRewritten / 3}}, data));
+        EXPECT_TRUE(write_list(stored, std::vector<Extent>{{first + kKept + part * kAgain / 3, kAgain / 3}}, data));
       EXPECT_TRUE(stored.commit());
     }
     done = true;
