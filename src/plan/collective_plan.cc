@@ -193,7 +193,9 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   const double moving = takes_turns(direction, profile.of(direction))  // while one writes, others copy
                             ? std::max(storage, (working + storage) / totals.workers)
                             : working / totals.workers + storage;
-  return (3 + rounds) * profile.agreement_seconds + (locks ? rounds * profile.lock_seconds : 0) + moving;
+  const bool crowded = std::ssize(topology.node_of) > totals.workers;
+  const double agreement = crowded ? profile.crowded_agreement_seconds : profile.agreement_seconds;
+  return (3 + rounds) * agreement + (locks ? rounds * profile.lock_seconds : 0) + moving;
 }
 
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
@@ -258,7 +260,9 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
   double seconds = std::max(working / totals.workers, totals.longest_seconds);
   if (costs.waits())
     seconds = std::max(seconds, totals.longest_latency + totals.independent_moved * costs.shared_byte_seconds);
-  if (takes_turns(direction, costs)) seconds = std::max(seconds, totals.writing_seconds);
+  constexpr double kHandingOver = 1.25;  // who waits for its turn does not have it at once
+  if (takes_turns(direction, costs))
+    seconds = std::max(seconds, totals.writing_seconds * (totals.workers > 1 ? kHandingOver : 1));
   seconds = std::max(seconds, totals.in_turn);
   return {Strategy::kIndependent, true, seconds,
           fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};

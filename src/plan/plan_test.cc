@@ -239,7 +239,9 @@ TEST(CollectivePlan, LocalWritesTakeTurnsAtTheFileAndReadsDoNot) {
                          rules)
         .seconds;
   };
-  EXPECT_NEAR(seconds(Direction::kWrite, 4), 4 * seconds(Direction::kWrite, 1), 1e-5);
+  const double alone = seconds(Direction::kWrite, 1), all = seconds(Direction::kWrite, 4);
+  EXPECT_GT(all, 4 * alone);
+  EXPECT_LT(all, 1.3 * 4 * alone);
   EXPECT_NEAR(seconds(Direction::kRead, 4), 2 * seconds(Direction::kRead, 1), 1e-5) << "two cores";
 }
 

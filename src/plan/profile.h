@@ -43,7 +43,8 @@ struct Profile {
   double new_page_seconds = 1.2e-6;         // more for one by which a call makes the file longer,
   double new_mapped_page_seconds = 2.4e-6;  // or a mapping, which reserves space for it first
   double shared_page_seconds = 2.4e-6;      // a new page of the memory of a node's ranks, once all have it
-  double agreement_seconds = 4e-5;          // one agreement of a group on one node, oversubscribed
+  double agreement_seconds = 3e-6;          // one agreement of a group on one node, each rank with a core,
+  double crowded_agreement_seconds = 4e-5;  // or more ranks than cores
   Bytes staging = Bytes{1} << 20;           // a staging buffer that stays in the caches,
   Bytes longest_staging = Bytes{4} << 20;   // and one for storage that answers slowly,
   Bytes first_staging = Bytes{256} << 10;   // of which a write first fills so much: nothing moves beside that copy

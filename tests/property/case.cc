@@ -158,7 +158,7 @@ void draw_collective(Random& random, Case& drawn) {
 // vary.
 void draw_profile(Random& random, Case& drawn) {
   Profile& profile = drawn.profile;
-  if (one_in(random, 2)) profile.agreement_seconds = 0;
+  if (one_in(random, 2)) profile.agreement_seconds = profile.crowded_agreement_seconds = 0;
   for (StorageCosts* costs : {&profile.read, &profile.write}) {
     if (one_in(random, 3)) costs->request_seconds *= 100;
     if (one_in(random, 3)) costs->request_seconds /= 100;
