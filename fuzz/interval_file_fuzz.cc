@@ -21,6 +21,7 @@ using Data = std::vector<std::byte>;
 constexpr Offset kMostStored = 1 << 16;   // what is committed lies before,
 constexpr Offset kMostWritten = 2 << 16;  // and what is not, before this
 constexpr int kMostPieces = 2000;
+constexpr Bytes kRequest = 3 * kCell;
 
 void check(bool holds, const char* promise) {
   if (holds) return;
@@ -179,7 +180,7 @@ void check_any_maps(Input in) {
       const Extent wanted{piece.logical, std::min<Bytes>(piece.length, 1000)};
       Data read(static_cast<std::size_t>(wanted.length));
       const Span span{read.data(), wanted.length};
-      const auto moved = read_intervals(*file->storage, from, {&wanted, 1}, {&span, 1});
+      const auto moved = read_intervals(*file->storage, from, {&wanted, 1}, {&span, 1}, kRequest);
       if (!found->damage.empty()) continue;
       check(moved && moved->bytes == wanted.length, "a whole file is read");
       check(std::equal(read.begin(), read.end(), stored_bytes().begin() + piece.stored),
@@ -206,7 +207,7 @@ Result<Data> read_all(Storage& storage, const Intervals& from) {
   const Extent all{0, from.size + 10};
   Data beyond(10);
   const std::array<Span, 2> spans{Span{bytes.data(), from.size}, Span{beyond.data(), 10}};
-  ASSIGN_OR_RETURN(const Transferred moved, read_intervals(storage, from, {&all, 1}, spans));
+  ASSIGN_OR_RETURN(const Transferred moved, read_intervals(storage, from, {&all, 1}, spans, kRequest));
   check(moved.bytes == from.size && moved.eof, "the file ends where it says");
   return bytes;
 }
