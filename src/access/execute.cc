@@ -495,7 +495,8 @@ class Sieve {
 
 Result<RequestShape> shape_on(Storage& storage, const Profile& profile, Direction direction, const Pattern& file,
                               const Memory& memory) {
-  const bool matters = direction == Direction::kWrite && storage.caps().maps && !profile.write.waits();
+  const bool matters =
+      direction == Direction::kWrite && file.size() > 0 && storage.caps().maps && !profile.write.waits();
   if (!matters) return shape_of(direction, file, memory.pattern);
   ASSIGN_OR_RETURN(const Bytes size, storage.size());
   return shape_of(direction, file, memory.pattern, size);
