@@ -10,7 +10,9 @@ namespace stridio {
 namespace {
 
 constexpr std::array kTable{
-    HintEntry{"cb_buffer_size", "4194304", "bytes of an aggregator's buffer in a collective call at most, 4096 or more", true},
+    HintEntry{"cb_buffer_size", "4194304",
+              "bytes of an aggregator's buffer in a collective call, 4096 or more; of the default as few as are best",
+              true},
     HintEntry{"cb_nodes", "0", "aggregators of a collective call; 0: by nodes, cores and bytes", true},
     HintEntry{"romio_cb_read", "automatic", "two-phase collective reads: enable, disable, automatic (the cheaper way)",
               true},

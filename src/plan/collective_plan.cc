@@ -346,7 +346,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
   CollectiveRules sized = rules;
-  sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
+  if (rules.shorter_windows) sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, costs);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;

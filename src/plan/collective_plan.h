@@ -53,7 +53,8 @@ struct CollectiveRules {
   std::string two_phase_reason = "switched off by a hint";
   bool prefer_two_phase = false;
   int aggregators = 0;            // 0: by nodes, cores and bytes
-  Bytes window = Bytes{4} << 20;  // the longest
+  Bytes window = Bytes{4} << 20;  // the longest,
+  bool shorter_windows = true;    // or each
   bool may_modify_holes = false;
   bool lock_writes = false;
   bool one_by_one = false;  // atomic mode: the requests must not be cut and mixed
