@@ -346,7 +346,9 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
   CollectiveRules sized = rules;
-  if (rules.shorter_windows) sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
+  // A window of what is stored in the order of writing is gathered from all over it: the longer, the fewer pieces are cut.
+  if (rules.shorter_windows && !caps.appends)
+    sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, costs);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
