@@ -98,7 +98,8 @@ void check_reads(Storage& file, const Oracle& expected, Random& random, const Mi
 
 void run_rank(Group& group, World& world, std::uint64_t seed) {
   Random common(seed), random(seed * 1000 + static_cast<std::uint64_t>(group.rank()));
-  auto opened = IntervalFile::open(group, open_memory(world.file), true);
+  const Bytes request = draw(common, 1, 2) == 1 ? 1 << 20 : draw(common, 1, 60000);
+  auto opened = IntervalFile::open(group, open_memory(world.file), true, {}, request);
   ASSERT_TRUE(opened) << opened.error().text();
   IntervalFile& file = **opened;
   const std::int64_t epochs = draw(common, 1, 6);

@@ -105,24 +105,16 @@ bool join(const Nest& to, const Nest& from, Joint& joint) {
 constexpr int kInner = 3;
 using Inner = std::array<Loop, kInner>;
 
+// Pieces of `kLength` bytes; 0: of any length.
 template <std::size_t kLength>
-void move_fixed(std::byte* to, const std::byte* from, Bytes, const Inner& loops) {
+void move_strided(std::byte* to, const std::byte* from, Bytes length, const Inner& loops) {
+  const std::size_t bytes = kLength > 0 ? kLength : static_cast<std::size_t>(length);
   const auto [inner, middle, outer] = loops;
   for (std::int64_t i = 0; i < outer.count; ++i)
     for (std::int64_t j = 0; j < middle.count; ++j) {
       std::byte* t = to + i * outer.to + j * middle.to;
       const std::byte* f = from + i * outer.from + j * middle.from;
-      for (std::int64_t k = 0; k < inner.count; ++k, t += inner.to, f += inner.from) std::memcpy(t, f, kLength);
-    }
-}
-void move_any(std::byte* to, const std::byte* from, Bytes length, const Inner& loops) {
-  const auto [inner, middle, outer] = loops;
-  for (std::int64_t i = 0; i < outer.count; ++i)
-    for (std::int64_t j = 0; j < middle.count; ++j) {
-      std::byte* t = to + i * outer.to + j * middle.to;
-      const std::byte* f = from + i * outer.from + j * middle.from;
-      for (std::int64_t k = 0; k < inner.count; ++k, t += inner.to, f += inner.from)
-        std::memcpy(t, f, static_cast<std::size_t>(length));
+      for (std::int64_t k = 0; k < inner.count; ++k, t += inner.to, f += inner.from) std::memcpy(t, f, bytes);
     }
 }
 
@@ -185,7 +177,7 @@ STRIDIO_INLINE void transpose_loops(std::byte* to, const std::byte* from, Loop a
   constexpr int kLanes = kBytes / sizeof(Lane);
   constexpr auto kLength = static_cast<Bytes>(sizeof(Lane));
   if constexpr (kBytes < 16) {
-    move_fixed<sizeof(Lane)>(to, from, kLength, {along_to, along_from, copies});
+    move_strided<sizeof(Lane)>(to, from, kLength, {along_to, along_from, copies});
   } else {
     const std::int64_t rows = along_from.count / kLanes * kLanes, columns = along_to.count / kLanes * kLanes;
     for (std::int64_t i = 0; i < copies.count; ++i)
@@ -256,12 +248,12 @@ Strided fastest_transpose() {
 
 // The kernels of one piece length.
 struct Kernels {
-  Strided strided = move_any;
+  Strided strided = move_strided<0>;
   void (*table)(std::byte*, const std::byte*, Bytes, const Loop&) = move_any_table;
 };
 
 template <std::size_t kLength>
-constexpr Kernels kFixed = {move_fixed<kLength>, move_table<kLength>};
+constexpr Kernels kFixed = {move_strided<kLength>, move_table<kLength>};
 
 Kernels kernels_for(Bytes length) {
   switch (length) {

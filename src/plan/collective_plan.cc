@@ -193,7 +193,7 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   const double moving = takes_turns(direction, profile.of(direction))  // while one writes, others copy
                             ? std::max(storage, (working + storage) / totals.workers)
                             : working / totals.workers + storage;
-  const bool crowded = std::ssize(topology.node_of) > totals.workers;
+  const bool crowded = topology.nodes > 1 || std::ssize(topology.node_of) > totals.workers;
   const double agreement = crowded ? profile.crowded_agreement_seconds : profile.agreement_seconds;
   return (3 + rounds) * agreement + (locks ? rounds * profile.lock_seconds : 0) + moving;
 }
@@ -255,14 +255,14 @@ CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals,
                       counted(totals.file_ranges, "range"), counted(std::llround(1 + totals.gaps.count()), "run"))};
 }
 
-CollectiveCandidate propose_independent(Direction direction, const Totals& totals, const StorageCosts& costs) {
+CollectiveCandidate propose_independent(Direction direction, const Totals& totals, const Profile& profile) {
+  const StorageCosts& costs = profile.of(direction);
   const double working = costs.waits() ? totals.working_seconds : totals.independent_seconds;
   double seconds = std::max(working / totals.workers, totals.longest_seconds);
   if (costs.waits())
     seconds = std::max(seconds, totals.longest_latency + totals.independent_moved * costs.shared_byte_seconds);
-  constexpr double kHandingOver = 1.25;  // who waits for its turn does not have it at once
   if (takes_turns(direction, costs))
-    seconds = std::max(seconds, totals.writing_seconds * (totals.workers > 1 ? kHandingOver : 1));
+    seconds = std::max(seconds, totals.writing_seconds * (totals.workers > 1 ? profile.turns_taken : 1));
   seconds = std::max(seconds, totals.in_turn);
   return {Strategy::kIndependent, true, seconds,
           fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};
@@ -347,10 +347,10 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
   CollectiveRules sized = rules;
   // A window of what is stored in the order of writing is gathered from all over it: the longer, the fewer pieces are cut.
-  if (rules.shorter_windows && !caps.appends)
+  if (rules.shorter_windows && !caps.appends && topology.nodes == 1)
     sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
-  const auto independent = propose_independent(direction, totals, costs);
+  const auto independent = propose_independent(direction, totals, profile);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
   constexpr double kWorthMeeting = 0.9;  // an exchange goes at the pace of its slowest rank, and costs what it costs
