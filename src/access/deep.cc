@@ -45,9 +45,10 @@ Result<Transferred> call(Storage& storage, Direction direction, std::span<const 
   return direction == Direction::kRead ? storage.readv(extents, memory) : storage.writev(extents, memory);
 }
 
+// Whether what follows an extent that meets the end of the file lies past the end too.
 bool ascend(std::span<const Extent> extents) {
-  return std::is_sorted(extents.begin(), extents.end(),
-                        [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  const auto overtakes = [](const Extent& a, const Extent& b) { return b.offset < a.end(); };
+  return std::adjacent_find(extents.begin(), extents.end(), overtakes) == extents.end();
 }
 
 // What the calls moved together: of a read, up to the first part that met the end of the file.

@@ -7,7 +7,8 @@
 namespace stridio {
 
 // As storage.readv or storage.writev of the same lists, by up to `deep.depth` threads. A write that fails may have written any part
-// of the request. A read whose extents do not ascend is one call.
+// of the request. A read whose extents do not ascend, or overlap, is one call: it ends where
+// the first of them meets the end of the file.
 Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::span<const Extent> extents,
                                   std::span<const Span> memory, const Deep& deep);
 

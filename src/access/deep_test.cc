@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <random>
 
@@ -82,6 +84,19 @@ TEST(Deep, MovesWhatOneCallMoves) {
     EXPECT_EQ(deep->eof, one->eof);
     EXPECT_TRUE(request.buffer == wanted);
   }
+}
+
+TEST(Deep, AReadOfOverlappingExtentsEndsWhereTheFirstMeetsTheEnd) {
+  const auto storage = open_memory(make_memory_file(), kBoth);
+  ASSERT_TRUE(storage->write({0, 48}, std::vector(48, std::byte{1}).data()));
+  const std::array<Extent, 3> extents = {Extent{16, 48}, {29, 48}, {42, 48}};
+  std::vector<std::byte> buffer(144, std::byte{9});
+  const Span span{buffer.data(), 144};
+  const auto moved = transfer_deep(*storage, Direction::kRead, extents, {&span, 1}, {4, 100});
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(moved->bytes, 32);
+  EXPECT_TRUE(moved->eof);
+  EXPECT_EQ(std::count(buffer.begin(), buffer.end(), std::byte{1}), 32);
 }
 
 TEST(Deep, LatenciesOverlap) {
