@@ -353,9 +353,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const auto independent = propose_independent(direction, totals, profile);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
-  constexpr double kWorthMeeting = 0.9;  // an exchange goes at the pace of its slowest rank, and costs what it costs
-  const bool chosen =
-      two_phase.possible && !forbidden && (asked || two_phase.seconds < kWorthMeeting * independent.seconds);
+  const bool chosen = two_phase.possible && !forbidden && (asked || two_phase.seconds < independent.seconds);
   plan.considered = {two_phase, independent};
   plan.strategy = chosen ? Strategy::kTwoPhase : Strategy::kIndependent;
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
