@@ -109,7 +109,7 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
 }
 
 // Windows in turns in the two halves of a buffer: where the storage is waited for, one is copied while the other moves. Writes
-// may begin with short ones, each twice as long as the one before.
+// may begin with short ones, each four times as long as the one before.
 Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
   struct Half {
@@ -150,7 +150,7 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   Half *next = &one, *last = &other;
   if (direction == Direction::kWrite) {
     Bytes window = std::min(room, plan.first_window);
-    for (; at.position() < to; std::swap(next, last), window = std::min(room, 2 * window)) {
+    for (; at.position() < to; std::swap(next, last), window = std::min(room, 4 * window)) {
       fill_staged(next->batch, at, next->data, std::min(window, to - at.position()));
       stage(*next, next->batch.bytes);
       RETURN_IF_ERROR(end());
@@ -173,6 +173,7 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
 Result<Transferred> run_list(AccessPlan plan, Storage& storage, Direction direction, const Pattern& file,
                              const Memory& memory, Times& times, Bytes from = 0) {
   const auto run = plan.staged ? run_staged_list : run_direct_list;
+  if (direction == Direction::kWrite) storage.expect_write(file.size() - from);
   const bool several = file.runs() > 2 || file.size() > 2 * plan.deep.unit;  // of two requests nothing would overlap
   if (direction == Direction::kRead || !std::exchange(plan.deep.extend_first, false) || !several)
     return run(plan, storage, direction, file, memory, times, from, file.size());

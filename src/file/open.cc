@@ -265,7 +265,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     if (parts.replaces) parts.storage->expect_sync();
     if (agreed.learnt.interval) {
       ASSIGN_OR_RETURN(auto interval, IntervalFile::open(*group, std::move(parts.storage), mode.writes(),
-                                                         std::move(begun), parts.profile.summed_request()));
+                                                         std::move(begun), summed_requests(parts.profile)));
       parts.interval = interval.get();
       parts.storage = std::move(interval);
     }

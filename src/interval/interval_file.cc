@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "access/deep.h"
 #include "base/crc32c.h"
 #include "base/guarded.h"
 #include "collective/agreement.h"
@@ -60,8 +61,8 @@ Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
 }
 
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
-                                                         Begun begun, Bytes request) {
-  std::unique_ptr<IntervalFile> file(new IntervalFile(group, std::move(storage), writes, request));
+                                                         Begun begun, const SummedRequests& requests) {
+  std::unique_ptr<IntervalFile> file(new IntervalFile(group, std::move(storage), writes, requests));
   RETURN_IF_ERROR(file->load(std::move(begun)));
   return file;
 }
@@ -177,6 +178,7 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
   chunk_ = {};
   free_.clear();
   taken_ = 0;
+  expected_ = 0;
   reach_ = 0;
   find_space(told);
 }
@@ -224,7 +226,7 @@ Result<Offset> IntervalFile::take_space(Bytes bytes) {
   return taken;
 }
 
-// Makes the next `bytes` bytes or more this process's.
+// Makes the next `bytes` bytes or more this process's; where writes overlap within the file only, within the file.
 Status IntervalFile::take_extents(Bytes bytes) {
   const Bytes length = up_to_cell(bytes);
   ASSIGN_OR_RETURN(const Offset first, take_space(length));
@@ -236,6 +238,11 @@ Status IntervalFile::take_extents(Bytes bytes) {
     before += extent.length;
     if (before >= first + length) break;
   }
+  if (requests_.write.extend_first && length > requests_.write.unit) {
+    constexpr std::byte kZero{};
+    RETURN_IF_ERROR(storage_->write({mine.back().end() - 1, 1}, &kZero));
+    reach_ = std::max(reach_, mine.back().end());
+  }
   free_.insert(free_.begin(), mine.rbegin(), mine.rend());  // the lowest is taken first
   return {};
 }
@@ -246,13 +253,15 @@ Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
   while (bytes > 0) {
     if (chunk_.empty()) {
       if (free_.empty())
-        RETURN_IF_ERROR(take_extents(std::max(bytes, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk))));
+        RETURN_IF_ERROR(
+            take_extents(std::max({bytes, expected_, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk)})));
       chunk_ = free_.back();
       free_.pop_back();
     }
     const Extent part{chunk_.offset, std::min(bytes, chunk_.length)};
     chunk_ = {part.end(), chunk_.length - part.length};
     reach_ = std::max(reach_, part.end());
+    expected_ = std::max<Bytes>(0, expected_ - part.length);
     if (!taken.empty() && taken.back().end() == part.offset) {
       taken.back().length += part.length;
     } else {
@@ -304,7 +313,7 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
       for (const IntervalMap& layer : log->layers()) from.layers.push_back(layer);
     from.layers.insert(from.layers.end(), others_.begin(), others_.end());
   }
-  return guarded([&] { return read_intervals(*storage_, from, extents, memory, request_); });
+  return guarded([&] { return read_intervals(*storage_, from, extents, memory, requests_.longest); });
 }
 
 Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::span<const Span> memory) {
@@ -340,8 +349,10 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   std::vector<Extent> extents;
   std::vector<Span> spans;
   Bytes summed = 0;  // of them
+  Deep within = requests_.write;
+  within.extend_first = false;  // take_extents() has
   const auto store = [&]() -> Status {
-    ASSIGN_OR_RETURN(const Transferred moved, storage_->writev(extents, spans));
+    ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(*storage_, Direction::kWrite, extents, spans, within));
     appended.moved += moved;
     extents.clear();
     spans.clear();
@@ -363,7 +374,7 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
       appended.fragments.push_back(fragment);
       extents.push_back(fragment.stored);
       summed += fragment.stored.length;
-      if (summed >= request_) RETURN_IF_ERROR(store());
+      if (summed >= requests_.longest) RETURN_IF_ERROR(store());
     }
   if (summed > 0) RETURN_IF_ERROR(store());
   return appended;
@@ -511,6 +522,11 @@ Status IntervalFile::resize(Bytes size) {
     for (IntervalMap& layer : others_) layer = below(layer, size);
     return {};
   });
+}
+
+void IntervalFile::expect_write(Bytes bytes) {
+  const std::scoped_lock lock(mutex_);
+  expected_ = bytes;
 }
 
 // Space cannot be reserved where every write goes to a new place: only the size is seen to.

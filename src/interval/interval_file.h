@@ -12,6 +12,7 @@
 
 #include "collective/agreement.h"
 #include "group/group.h"
+#include "plan/access_plan.h"
 #include "interval/generation.h"
 #include "interval/shared_log.h"
 
@@ -30,9 +31,9 @@ class IntervalFile final : public Storage {
   // by another handle, has it open for writing.
   static Result<Begun> begin_writing(Storage& storage);
   // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
-  // storage; of a reader the head alone. `request`: so long are requests for data at most, and what is summed at once.
+  // storage; of a reader the head alone. `requests`: how data move.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
-                                                    Begun begun = {}, Bytes request = Bytes{1} << 20);
+                                                    Begun begun = {}, const SummedRequests& requests = {});
 
   // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
   // for a further try. Where nobody has changed anything, nothing happens. Accesses of other threads wait for it, but not
@@ -58,6 +59,8 @@ class IntervalFile final : public Storage {
   Status reserve(Bytes size) override;
   // Of this process's bytes alone: only commit() makes a generation of them.
   Status sync() override { return storage_->sync(); }
+  // They are stored together.
+  void expect_write(Bytes bytes) override;
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
   bool has_locks() override { return false; }
   Caps caps() const override;
@@ -103,8 +106,8 @@ class IntervalFile final : public Storage {
     bool broken = false;  // nobody knows which generation the header names
   };
 
-  IntervalFile(Group& group, std::unique_ptr<Storage> storage, bool writes, Bytes request)
-      : group_(group), storage_(std::move(storage)), writes_(writes), request_(request) {}
+  IntervalFile(Group& group, std::unique_ptr<Storage> storage, bool writes, const SummedRequests& requests)
+      : group_(group), storage_(std::move(storage)), writes_(writes), requests_(requests) {}
 
   std::shared_lock<std::shared_mutex> stay_in_epoch();
 
@@ -146,7 +149,7 @@ class IntervalFile final : public Storage {
   Group& group_;
   const std::unique_ptr<Storage> storage_;
   const bool writes_;
-  const Bytes request_;
+  const SummedRequests requests_;
   std::unique_ptr<RangeLock> writing_, reading_;  // rank 0's: that nobody else writes; the pin of the generation
 
   std::mutex turnstile_;                // so that accesses, coming one after the other, do not keep a commit waiting
@@ -165,7 +168,8 @@ class IntervalFile final : public Storage {
   Bytes taken_ = 0;                        // of it, where there is one rank
   std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
   Extent chunk_;                           // the one in use
-  Offset reach_ = 0;                       // behind all that this one has taken since the last commit
+  Bytes expected_ = 0;                     // about to be written
+  Offset reach_ = 0;                       // behind all that this one has used since the last commit
   Bytes stored_size_ = 0;                  // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
 };

@@ -98,8 +98,14 @@ void check_reads(Storage& file, const Oracle& expected, Random& random, const Mi
 
 void run_rank(Group& group, World& world, std::uint64_t seed) {
   Random common(seed), random(seed * 1000 + static_cast<std::uint64_t>(group.rank()));
-  const Bytes request = draw(common, 1, 2) == 1 ? 1 << 20 : draw(common, 1, 60000);
-  auto opened = IntervalFile::open(group, open_memory(world.file), true, {}, request);
+  SummedRequests requests;
+  if (draw(common, 1, 2) == 1) {
+    requests.longest = draw(common, 1, 60000);
+    requests.write = {.depth = static_cast<int>(draw(common, 1, 4)),
+                      .unit = draw(common, 1000, 40000),
+                      .extend_first = draw(common, 1, 2) == 1};
+  }
+  auto opened = IntervalFile::open(group, open_memory(world.file), true, {}, requests);
   ASSERT_TRUE(opened) << opened.error().text();
   IntervalFile& file = **opened;
   const std::int64_t epochs = draw(common, 1, 6);
@@ -133,6 +139,7 @@ void run_rank(Group& group, World& world, std::uint64_t seed) {
       Bytes bytes = 0;
       for (const Extent& extent : extents) bytes += extent.length;
       Data data = random_data(random, bytes);
+      if (draw(random, 0, 2) == 0) file.expect_write(draw(random, 0, 100000));
       const Status written = write_list(file, extents, data);
       ASSERT_TRUE(written) << written.error().text();
       seen.write(extents, data);
@@ -205,6 +212,43 @@ TEST(IntervalFile, TheLaterEpochWins) {
       ASSERT_TRUE(group.barrier());
     }
   });
+}
+
+// Ranks that write in turns, and one that has more to come: the file is made as long first where that is wanted.
+TEST(IntervalFile, WhatIsExpectedIsStoredTogether) {
+  constexpr Bytes kPiece = 100000;
+  for (const bool extend_first : {false, true}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    run_threads(2, {}, [&](Group& group) {
+      const SummedRequests requests{.longest = 1 << 20,
+                                    .write = {.depth = 4, .unit = 5000, .extend_first = extend_first}};
+      auto opened = IntervalFile::open(group, open_memory(file), true, {}, requests);
+      ASSERT_TRUE(opened);
+      if (group.rank() == 0) (*opened)->expect_write(3 * kPiece);
+      for (Offset at = 0; at < 3 * kPiece; at += kPiece) {
+        ASSERT_TRUE(group.barrier());
+        if (group.rank() == 0) {
+          const std::vector<Extent> mine{{at, kPiece}};
+          Data data(kPiece, std::byte{7});
+          ASSERT_TRUE(write_list(**opened, mine, data));
+          EXPECT_TRUE(at > 0 || (*open_memory(file)->size() > 3 * kPiece) == extend_first);
+        }
+        ASSERT_TRUE(group.barrier());
+        const std::vector<Extent> other{{10 * kPiece + at, 100}};
+        if (group.rank() == 1) {
+          Data data(100, std::byte{9});
+          ASSERT_TRUE(write_list(**opened, other, data));
+        }
+      }
+      ASSERT_TRUE((*opened)->commit());
+      for (const PartEntry& part : (*opened)->root().parts)
+        EXPECT_EQ(part.runs.size(), 1U) << "process " << part.process;
+      const auto seen = read_extent(**opened, {0, 3 * kPiece});
+      ASSERT_TRUE(seen);
+      EXPECT_TRUE(*seen == Data(3 * kPiece, std::byte{7}));
+    });
+  }
 }
 
 // Ranks that order their writes by messages alone, as HDF5 does with its metadata: the later counts, and all see it at

@@ -212,6 +212,13 @@ Deep deep_of(const StorageCosts& costs) {
   return {.depth = costs.depth, .extend_first = costs.depth > 1 && costs.extends_alone};
 }
 
+SummedRequests summed_requests(const Profile& profile) {
+  const bool far = profile.read.waits() || profile.write.waits();
+  SummedRequests requests{.longest = far ? profile.longest_staging : profile.staging, .write = deep_of(profile.write)};
+  requests.write.unit = profile.first_staging;
+  return requests;
+}
+
 double scattered(const Pattern& memory) {
   if (memory.ascending() || memory.size() >= memory.runs() * kCacheLine) return 0;
   const Nest nest = Cursor(memory).peek();

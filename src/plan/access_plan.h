@@ -63,6 +63,13 @@ struct Deep {
 };
 Deep deep_of(const StorageCosts& costs);
 
+// How bytes that have checksums move.
+struct SummedRequests {
+  Bytes longest = Bytes{1} << 20;  // so many are summed at once, and requested at most
+  Deep write = {};                 // of them
+};
+SummedRequests summed_requests(const Profile& profile);
+
 struct AccessPlan {
   Method method = Method::kNothing;
   bool staged = false;     // memory is packed into a buffer on its way; of mapped, where a range cannot be mapped

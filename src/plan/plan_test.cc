@@ -66,6 +66,20 @@ TEST(Plan, FarStorageGetsLongRequests) {
   EXPECT_GE(plan.deep.unit, 1 << 20);
 }
 
+TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnceWhereItIsFar) {
+  const SummedRequests near = summed_requests(Profile());
+  EXPECT_EQ(near.longest, Profile().staging);
+  EXPECT_EQ(near.write.depth, 1);
+  Profile network = far(1e-3, 1e9);
+  network.write.depth = 16;
+  network.write.extends_alone = true;
+  const SummedRequests requests = summed_requests(network);
+  EXPECT_EQ(requests.longest, network.longest_staging);
+  EXPECT_EQ(requests.write.depth, 16);
+  EXPECT_TRUE(requests.write.extend_first);
+  EXPECT_LE(requests.write.unit * 8, requests.longest / 2) << "few requests of a window are under way";
+}
+
 TEST(Plan, ScatteredMemoryCostsTheCacheLinesThatItTouches) {
   const auto variables = [](Bytes count) {  // of structures of so many doubles, one variable after the other
     return Pattern::strided(count, 8, pieces(4096, 8, 8 * count));

@@ -54,8 +54,6 @@ struct Profile {
   std::int64_t measured_at = 0;  // when the storage was measured, in seconds since 1970; 0: it was not
 
   const StorageCosts& of(Direction direction) const { return direction == Direction::kRead ? read : write; }
-  // The longest request by which bytes that have checksums move.
-  Bytes summed_request() const { return read.waits() || write.waits() ? longest_staging : staging; }
 };
 
 // One line for people: what was measured, and when.
