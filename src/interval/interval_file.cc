@@ -179,7 +179,7 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
   free_.clear();
   taken_ = 0;
   expected_ = 0;
-  reach_ = 0;
+  reach_ = lengthened_ = 0;
   find_space(told);
 }
 
@@ -226,7 +226,7 @@ Result<Offset> IntervalFile::take_space(Bytes bytes) {
   return taken;
 }
 
-// Makes the next `bytes` bytes or more this process's; where writes overlap within the file only, within the file.
+// Makes the next `bytes` bytes or more this process's. Where writes overlap within the file only, long ones shall be within it.
 Status IntervalFile::take_extents(Bytes bytes) {
   const Bytes length = up_to_cell(bytes);
   ASSIGN_OR_RETURN(const Offset first, take_space(length));
@@ -238,10 +238,11 @@ Status IntervalFile::take_extents(Bytes bytes) {
     before += extent.length;
     if (before >= first + length) break;
   }
-  if (requests_.write.extend_first && length > requests_.write.unit) {
+  if (requests_.write.extend_first && length >= requests_.worth_lengthening) {
     constexpr std::byte kZero{};
     RETURN_IF_ERROR(storage_->write({mine.back().end() - 1, 1}, &kZero));
-    reach_ = std::max(reach_, mine.back().end());
+    lengthened_ = std::max(lengthened_, mine.back().end());
+    reach_ = std::max(reach_, lengthened_);
   }
   free_.insert(free_.begin(), mine.rbegin(), mine.rend());  // the lowest is taken first
   return {};
@@ -341,18 +342,18 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
 // Stores the memory's bytes somewhere: as many at a time as are still in the caches once they are summed.
 Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const Span> memory) {
   Appended appended;
+  Deep deep = requests_.write;
   {
     const std::scoped_lock lock(mutex_);
     ASSIGN_OR_RETURN(appended.stored, allocate(bytes));
+    if (std::exchange(deep.extend_first, false) && appended.stored.back().end() > lengthened_) deep = {};
   }
   MemoryCursor from(memory);
   std::vector<Extent> extents;
   std::vector<Span> spans;
   Bytes summed = 0;  // of them
-  Deep within = requests_.write;
-  within.extend_first = false;  // take_extents() has
   const auto store = [&]() -> Status {
-    ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(*storage_, Direction::kWrite, extents, spans, within));
+    ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(*storage_, Direction::kWrite, extents, spans, deep));
     appended.moved += moved;
     extents.clear();
     spans.clear();

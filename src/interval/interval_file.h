@@ -12,9 +12,9 @@
 
 #include "collective/agreement.h"
 #include "group/group.h"
-#include "plan/access_plan.h"
 #include "interval/generation.h"
 #include "interval/shared_log.h"
+#include "plan/access_plan.h"
 
 namespace stridio {
 
@@ -170,6 +170,7 @@ class IntervalFile final : public Storage {
   Extent chunk_;                           // the one in use
   Bytes expected_ = 0;                     // about to be written
   Offset reach_ = 0;                       // behind all that this one has used since the last commit
+  Offset lengthened_ = 0;                  // so far it has made the file reach, for what follows
   Bytes stored_size_ = 0;                  // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
 };
