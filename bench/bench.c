@@ -328,7 +328,7 @@ static unsigned char* read_file(const char* path, int64_t* size) {
   return bytes;
 }
 
-/* A page that is read for the first time since it was written costs more, and the limit's file has been read too. */
+/* A page that is read for the first time since it was written costs more; the limit's first reading is not counted. */
 static void read_through(const char* path) {
   int64_t size;
   free(read_file(path, &size));

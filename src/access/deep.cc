@@ -67,9 +67,9 @@ Result<Transferred> sum(const std::vector<Result<Transferred>>& calls) {
 
 Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::span<const Extent> extents,
                                   std::span<const Span> memory, const Deep& deep) {
-  if (deep.depth <= 1 || extents.empty() || (direction == Direction::kRead && !ascend(extents)))
-    return call(storage, direction, extents, memory);
+  if (deep.depth <= 1 || extents.empty()) return call(storage, direction, extents, memory);
   RETURN_IF_ERROR(check_request(extents, memory));
+  if (direction == Direction::kRead && !ascend(extents)) return call(storage, direction, extents, memory);
   Parts parts = cut(extents, memory, deep.unit);
   if (parts.list.empty()) return Transferred{};
   std::vector<Result<Transferred>> moved(parts.list.size());

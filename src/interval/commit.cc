@@ -172,6 +172,7 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   {
     const std::scoped_lock lock(mutex_);
     RETURN_IF_ERROR(look_around());
+    expected_ = 0;
     const Fixed fixed{seen_.size, seen_.cut};
     const auto bytes = std::as_bytes(std::span(&fixed, 1));
     mine.assign(bytes.begin(), bytes.end());

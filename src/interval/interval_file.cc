@@ -179,7 +179,8 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
   free_.clear();
   taken_ = 0;
   expected_ = 0;
-  reach_ = lengthened_ = 0;
+  reach_ = 0;
+  lengthened_ = told.end;
   find_space(told);
 }
 
@@ -226,7 +227,7 @@ Result<Offset> IntervalFile::take_space(Bytes bytes) {
   return taken;
 }
 
-// Makes the next `bytes` bytes or more this process's. Where writes overlap within the file only, long ones shall be within it.
+// Makes the next `bytes` bytes or more this process's.
 Status IntervalFile::take_extents(Bytes bytes) {
   const Bytes length = up_to_cell(bytes);
   ASSIGN_OR_RETURN(const Offset first, take_space(length));
@@ -238,13 +239,21 @@ Status IntervalFile::take_extents(Bytes bytes) {
     before += extent.length;
     if (before >= first + length) break;
   }
-  if (requests_.write.extend_first && length >= requests_.worth_lengthening) {
-    constexpr std::byte kZero{};
-    RETURN_IF_ERROR(storage_->write({mine.back().end() - 1, 1}, &kZero));
-    lengthened_ = std::max(lengthened_, mine.back().end());
-    reach_ = std::max(reach_, lengthened_);
-  }
   free_.insert(free_.begin(), mine.rbegin(), mine.rend());  // the lowest is taken first
+  return {};
+}
+
+// For so many bytes that are to come. What is expected may be there already: of much that was written in this epoch the space may
+// soon be free again, so that no more is taken than a part of that.
+Status IntervalFile::take_chunk(Bytes bytes) {
+  if (expected_ / 4 >= written_.bytes) bytes = std::max(bytes, expected_);
+  RETURN_IF_ERROR(take_extents(std::max(bytes, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk))));
+  const Offset end = free_.front().end();
+  if (!requests_.write.extend_first || bytes < requests_.worth_lengthening || end <= lengthened_) return {};
+  constexpr std::byte kZero{};
+  if (!storage_->write({end - 1, 1}, &kZero)) return {};  // who writes the data will see why
+  lengthened_ = end;
+  reach_ = std::max(reach_, end);
   return {};
 }
 
@@ -253,9 +262,7 @@ Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
   std::vector<Extent> taken;
   while (bytes > 0) {
     if (chunk_.empty()) {
-      if (free_.empty())
-        RETURN_IF_ERROR(
-            take_extents(std::max({bytes, expected_, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk)})));
+      if (free_.empty()) RETURN_IF_ERROR(take_chunk(bytes));
       chunk_ = free_.back();
       free_.pop_back();
     }
@@ -346,8 +353,9 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   {
     const std::scoped_lock lock(mutex_);
     ASSIGN_OR_RETURN(appended.stored, allocate(bytes));
-    if (std::exchange(deep.extend_first, false) && appended.stored.back().end() > lengthened_) deep = {};
+    if (deep.extend_first && appended.stored.back().end() > lengthened_) deep = {};
   }
+  deep.extend_first = false;
   MemoryCursor from(memory);
   std::vector<Extent> extents;
   std::vector<Span> spans;

@@ -122,6 +122,7 @@ class IntervalFile final : public Storage {
   std::atomic<Bytes>* taken_on_node() const;
   Result<Offset> take_space(Bytes bytes);
   Status take_extents(Bytes bytes);
+  Status take_chunk(Bytes bytes);
   Result<std::vector<Extent>> allocate(Bytes bytes);
   Result<Extent> allocate_whole(Bytes bytes);
   Result<Appended> append(Bytes bytes, std::span<const Span> memory);
@@ -169,8 +170,8 @@ class IntervalFile final : public Storage {
   std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
   Extent chunk_;                           // the one in use
   Bytes expected_ = 0;                     // about to be written
-  Offset reach_ = 0;                       // behind all that this one has used since the last commit
-  Offset lengthened_ = 0;                  // so far it has made the file reach, for what follows
+  Offset reach_ = 0;                       // behind all that this one has used, or made the file reach, since the last commit
+  Offset lengthened_ = 0;                  // so far the file reaches, as this one knows
   Bytes stored_size_ = 0;                  // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
 };

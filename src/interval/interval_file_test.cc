@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "access/execute.h"
 #include "group/threads.h"
 #include "interval/check.h"
 #include "interval/testing.h"
@@ -215,15 +216,21 @@ TEST(IntervalFile, TheLaterEpochWins) {
   });
 }
 
-// Ranks that write in turns, and one that has more to come: the file is made as long first where that is wanted.
+Result<Transferred> write_run(Storage& file, Extent extent, std::byte value) {
+  Data data(static_cast<std::size_t>(extent.length), value);
+  return file.write(extent, data.data());
+}
+
+// Ranks that write in turns, and one that has more to come: its bytes are one run, and where writes overlap within the file only
+// it is lengthened for them.
 TEST(IntervalFile, WhatIsExpectedIsStoredTogether) {
-  constexpr Bytes kPiece = 100000;
+  constexpr Bytes kPiece = 100000, kUnit = 5000;
   for (const bool extend_first : {false, true}) {
     const auto file = make_memory_file();
     ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
     run_threads(2, {}, [&](Group& group) {
       const SummedRequests requests{.longest = 1 << 20,
-                                    .write = {.depth = 4, .unit = 5000, .extend_first = extend_first},
+                                    .write = {.depth = 4, .unit = kUnit, .extend_first = extend_first},
                                     .worth_lengthening = 3 * kPiece};
       auto opened = IntervalFile::open(group, open_memory(file), true, {}, requests);
       ASSERT_TRUE(opened);
@@ -231,26 +238,49 @@ TEST(IntervalFile, WhatIsExpectedIsStoredTogether) {
       for (Offset at = 0; at < 3 * kPiece; at += kPiece) {
         ASSERT_TRUE(group.barrier());
         if (group.rank() == 0) {
-          const std::vector<Extent> mine{{at, kPiece}};
-          Data data(kPiece, std::byte{7});
-          ASSERT_TRUE(write_list(**opened, mine, data));
+          const auto moved = write_run(**opened, {at, kPiece}, std::byte{7});
+          ASSERT_TRUE(moved);
+          EXPECT_GE(moved->requests, kPiece / kUnit);
           EXPECT_TRUE(at > 0 || (*open_memory(file)->size() > 3 * kPiece) == extend_first);
         }
         ASSERT_TRUE(group.barrier());
-        const std::vector<Extent> other{{10 * kPiece + at, 100}};
         if (group.rank() == 1) {
-          Data data(100, std::byte{9});
-          ASSERT_TRUE(write_list(**opened, other, data));
+          const auto moved = write_run(**opened, {10 * kPiece + at, kPiece}, std::byte{9});
+          ASSERT_TRUE(moved);
+          if (extend_first)
+            EXPECT_LE(moved->requests, 2) << "cut, though requests wait for each other";
+          else
+            EXPECT_GE(moved->requests, kPiece / kUnit);
         }
       }
       ASSERT_TRUE((*opened)->commit());
       for (const PartEntry& part : (*opened)->root().parts)
-        EXPECT_EQ(part.runs.size(), 1U) << "process " << part.process;
+        EXPECT_TRUE(part.process > 0 || part.runs.size() == 1) << part.runs.size();
       const auto seen = read_extent(**opened, {0, 3 * kPiece});
       ASSERT_TRUE(seen);
       EXPECT_TRUE(*seen == Data(3 * kPiece, std::byte{7}));
     });
   }
+}
+
+// An access that goes by windows says how long it is.
+TEST(IntervalFile, AccessesSayHowMuchIsToCome) {
+  constexpr Bytes kSize = 300000;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    const SummedRequests requests{
+        .longest = 1 << 20, .write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_lengthening = kSize};
+    auto opened = IntervalFile::open(group, open_memory(file), true, {}, requests);
+    ASSERT_TRUE(opened);
+    Data data(kSize, std::byte{7});
+    Times times;
+    const AccessPlan plan{.method = Method::kList, .staged = true, .window = 40000};
+    const Memory memory{data.data(), Pattern::run(0, kSize)};
+    const auto moved = execute(plan, **opened, Direction::kWrite, Pattern::run(0, kSize), memory, times);
+    ASSERT_TRUE(moved);
+    EXPECT_GE(moved->requests, kSize / 5000) << "the file was lengthened for no window alone";
+  });
 }
 
 // Ranks that order their writes by messages alone, as HDF5 does with its metadata: the later counts, and all see it at
@@ -499,7 +529,8 @@ TEST(IntervalFile, StaysSmallHoweverOftenItIsRewritten) {
             ASSERT_TRUE((*opened)->resize(length));
             oracle.bytes.resize(static_cast<std::size_t>(length));
           }
-          for (int repeat = 0; repeat < repeats; ++repeat)
+          for (int repeat = 0; repeat < repeats; ++repeat) {
+            (*opened)->expect_write(way % 2 == 0 ? 0 : length / group.size());
             for (Offset at = 0; at < length; at += block) {
               const Bytes part = std::min(block, length - at);
               // Uneven: the last rank writes as much as all others.
@@ -510,6 +541,7 @@ TEST(IntervalFile, StaysSmallHoweverOftenItIsRewritten) {
               oracle.write(extents, data);
               ASSERT_TRUE(owner != group.rank() || write_list(**opened, extents, data));
             }
+          }
           ASSERT_TRUE(group.barrier());
           ASSERT_TRUE((*opened)->commit());
           ASSERT_TRUE(group.barrier());

@@ -23,7 +23,7 @@ constexpr double kStagedLatencies = 4;  // the first half of a window is copied 
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kCacheLine = 64;
 constexpr double kStagedScattering = 1.4;  // by way of a staging buffer each line is touched several times
-constexpr double kWorthMapping = 0.8;      // page faults of a process's threads wait for each other
+constexpr double kWorthMapping = 0.8;      // page faults of a process's threads wait for each other, and vary most
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
@@ -215,7 +215,7 @@ Deep deep_of(const StorageCosts& costs) {
 SummedRequests summed_requests(const Profile& profile) {
   const bool far = profile.read.waits() || profile.write.waits();
   SummedRequests requests{.longest = far ? profile.longest_staging : profile.staging, .write = deep_of(profile.write)};
-  requests.write.unit = profile.first_staging;
+  requests.write.unit = kLeastWindow;  // so that several of a window are under way
   return requests;
 }
 

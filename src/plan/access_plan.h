@@ -65,9 +65,9 @@ Deep deep_of(const StorageCosts& costs);
 
 // How bytes that have checksums move.
 struct SummedRequests {
-  Bytes longest = Bytes{1} << 20;            // so many are summed at once, and requested at most
-  Deep write = {};                           // of them
-  Bytes worth_lengthening = Bytes{2} << 20;  // `write.extend_first`: of less to come, requests go one by one
+  Bytes longest = Bytes{1} << 20;  // so many are summed at once, and read by one request
+  Deep write = {};                 // of them; with `extend_first` the file is lengthened for all that is to come,
+  Bytes worth_lengthening = Bytes{2} << 20;  // where that is not less: else requests go one by one
 };
 SummedRequests summed_requests(const Profile& profile);
 

@@ -192,6 +192,18 @@ TEST(CollectivePlan, FarStorageIsAggregatedInLongRequests) {
   EXPECT_GT(plan.deep.depth, 1);
 }
 
+TEST(CollectivePlan, TheCheaperEstimateDecides) {
+  const auto files = interleaved(2, 10000, 3000);
+  const auto with = [&](double correction) {
+    return plan_together(Direction::kRead, files, Profile{}, {}, correction);
+  };
+  const CollectivePlan plan = with(1);
+  ASSERT_EQ(plan.considered.size(), 2U);
+  const double ratio = plan.considered[1].seconds / plan.considered[0].seconds;  // independent over two-phase
+  EXPECT_EQ(with(0.97 * ratio).strategy, Strategy::kTwoPhase);
+  EXPECT_EQ(with(1.03 * ratio).strategy, Strategy::kIndependent);
+}
+
 TEST(CollectivePlan, NearbyWindowsAreShortAndGrowWithTheRequest) {
   const auto window_of = [](std::int64_t count, CollectiveRules rules = {}) {
     return plan_together(Direction::kWrite, interleaved(2, count, 64), Profile{}, rules).window;

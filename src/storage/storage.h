@@ -81,7 +81,7 @@ class Storage {
   virtual Status sync() = 0;
   // Every write from now on will be followed by a sync(), which finds the less to do the earlier they are under way.
   virtual void expect_sync() {}
-  // So many bytes are about to be written by this process, by several calls.
+  // So many bytes are about to be written by this process, by several calls; of accesses that go on at once, the last one's count.
   virtual void expect_write(Bytes) {}
   // Waits for the range; fails with kUnsupportedOperation where has_locks() is false. Exclusive
   // excludes every other holder of a common byte, shared only the exclusive ones: of this handle
