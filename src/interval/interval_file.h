@@ -170,9 +170,9 @@ class IntervalFile final : public Storage {
   std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
   Extent chunk_;                           // the one in use
   Bytes expected_ = 0;                     // about to be written
-  Offset reach_ = 0;                       // behind all that this one has used, or made the file reach, since the last commit
-  Offset lengthened_ = 0;                  // so far the file reaches, as this one knows
-  Bytes stored_size_ = 0;                  // at most so long is the stored file, as rank 0 knows
+  Offset reach_ = 0;       // behind all that this one has used, or made the file reach, since the last commit
+  Offset lengthened_ = 0;  // so far the file reaches, as this one knows
+  Bytes stored_size_ = 0;  // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
 };
 
