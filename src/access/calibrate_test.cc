@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "storage/memory.h"
@@ -71,11 +74,11 @@ TEST(Calibrate, KeepsTunedConstantsNearby) {
   EXPECT_EQ(profile->read.depth, 1);
 }
 
-// Where each page of a mapping costs what it says.
-class DearPages final : public Storage {
+// Passes everything on.
+class Wrapped : public Storage {
  public:
-  DearPages(double page_seconds, double new_page_seconds)
-      : page_seconds_(page_seconds), new_page_seconds_(new_page_seconds) {}
+  explicit Wrapped(std::unique_ptr<Storage> inner = open_memory(make_memory_file(), kBoth))
+      : inner_(std::move(inner)) {}
 
   Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     return inner_->readv(extents, memory);
@@ -84,10 +87,6 @@ class DearPages final : public Storage {
     return inner_->writev(extents, memory);
   }
   Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
-    const Bytes fresh = writes ? std::max<Bytes>(0, range.end() - inner_->size().value()) : 0;
-    const double seconds = static_cast<double>(range.length) / Profile::kPage * page_seconds_ +
-                           static_cast<double>(fresh) / Profile::kPage * new_page_seconds_;
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     return inner_->map(range, writes, body);
   }
   Result<Bytes> size() override { return inner_->size(); }
@@ -100,7 +99,50 @@ class DearPages final : public Storage {
   const std::string& path() const override { return inner_->path(); }
 
  private:
-  const std::unique_ptr<Storage> inner_ = open_memory(make_memory_file(), kBoth);
+  const std::unique_ptr<Storage> inner_;
+};
+
+// Where writes that lengthen the file wait for each other.
+class GrowsByOne final : public Wrapped {
+ public:
+  explicit GrowsByOne(std::chrono::nanoseconds latency) : Wrapped(far(latency, 1e9)) {}
+
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (extents.back().end() > end_) lock.lock();
+    auto written = Wrapped::writev(extents, memory);
+    if (lock.owns_lock()) end_ = std::max(end_.load(), extents.back().end());
+    return written;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<Offset> end_ = 0;
+};
+
+TEST(Calibrate, SeesWhetherWritesOverlapWithinTheFileOnly) {
+  GrowsByOne grows(3ms);
+  const auto profile = calibrate(grows, {.writes = true});
+  ASSERT_TRUE(profile) << profile.error().text();
+  EXPECT_TRUE(profile->write.extends_alone);
+  EXPECT_GT(profile->write.depth, 1);
+}
+
+// Where each page of a mapping costs what it says.
+class DearPages final : public Wrapped {
+ public:
+  DearPages(double page_seconds, double new_page_seconds)
+      : page_seconds_(page_seconds), new_page_seconds_(new_page_seconds) {}
+
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    const Bytes fresh = writes ? std::max<Bytes>(0, range.end() - size().value()) : 0;
+    const double seconds = static_cast<double>(range.length) / Profile::kPage * page_seconds_ +
+                           static_cast<double>(fresh) / Profile::kPage * new_page_seconds_;
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    return Wrapped::map(range, writes, body);
+  }
+
+ private:
   const double page_seconds_, new_page_seconds_;
 };
 
