@@ -30,10 +30,10 @@ using Clock = std::chrono::steady_clock;
 constexpr Bytes kSmall = 4096;
 constexpr Bytes kLarge = Bytes{1} << 20;
 constexpr int kStreams = 4;
-constexpr int kDeepest = 16;        // threads
-constexpr double kWorthIt = 1.5;    // times faster
-constexpr double kFewTries = 5e-4;  // seconds of a request from which on a step is tried once
-constexpr double kRequests = 16;    // small ones in whose time all must be known, on a storage too slow for its budget
+constexpr int kShallowest = 4, kDeepest = 16;  // threads
+constexpr double kWorthIt = 1.5;               // times faster
+constexpr double kFewTries = 5e-4;             // seconds of a request from which on a step is tried once
+constexpr double kRequests = 16;  // small ones in whose time all must be known, on a storage too slow for its budget
 constexpr double kMostSeconds = 0.25;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -135,11 +135,11 @@ class Calibration {
     if (direction_ == Direction::kWrite) {
       // As many at once as are first tried within the file: one by one they take long enough to be told apart on a busy machine.
       std::vector<Extent> beyond;
-      for (int i = 4; i < 8; ++i) beyond.push_back({i * (length_ / 8), kSmall});
-      ASSIGN_OR_RETURN(extending, least([&] { return move(beyond, 4); }, 1));
+      for (int i = kShallowest; i < 2 * kShallowest; ++i) beyond.push_back({i * (length_ / (2 * kShallowest)), kSmall});
+      ASSIGN_OR_RETURN(extending, least([&] { return move(beyond, kShallowest); }, 1));
       RETURN_IF_ERROR(move({{length_ - kSmall, kSmall}}));
     }
-    for (int depth = 4; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
+    for (int depth = kShallowest; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
       ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, tries));
       costs.extends_alone = costs.extends_alone || extending > kWorthIt * seconds;
       const double overlap = depth * costs.request_seconds / seconds;

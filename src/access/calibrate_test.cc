@@ -57,8 +57,8 @@ INSTANTIATE_TEST_SUITE_P(Far, CalibrateLatency, ::testing::Values(1000us, 3000us
 
 TEST(Calibrate, IsShort) {
   if (kSanitized) GTEST_SKIP() << "threads of a sanitized build start late";
-  auto shortest = std::chrono::steady_clock::duration::max();  // of many: others may have the cores
-  for (int i = 0; i < 60 && shortest >= 35ms; ++i) {
+  auto shortest = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 10; ++i) {
     const auto storage = far(1ms, 1e9);
     const auto start = std::chrono::steady_clock::now();
     ASSERT_TRUE(calibrate(*storage, {.writes = true}));

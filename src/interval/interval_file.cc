@@ -243,8 +243,8 @@ Status IntervalFile::take_extents(Bytes bytes) {
   return {};
 }
 
-// For so many bytes that are to come. What is expected may be there already: of much that was written in this epoch the space may
-// soon be free again, so that no more is taken than a part of that.
+// For `bytes` bytes, and all that is expected besides. But where much was written in this epoch, that may be what is written over:
+// its space is free again then, and no more is taken than a part of it.
 Status IntervalFile::take_chunk(Bytes bytes) {
   if (expected_ / 4 >= written_.bytes) bytes = std::max(bytes, expected_);
   RETURN_IF_ERROR(take_extents(std::max(bytes, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk))));
