@@ -3,7 +3,7 @@
 //
 // 1. Every rank sends each aggregator its pattern cut to the aggregator's file domain, in encoded form: structure, not
 //    offset lists (unless the patterns are so small that all know them already). From these the aggregator finds the
-//    exact union of the requests, window by window.
+//    exact union of the requests, window by window. A read may take its domain whole instead.
 // 2. Round k. The aggregator finds window k, and for a read fetches it. One agreement tells all ranks every
 //    aggregator's window and whether anybody failed. Then each rank moves its own bytes of every window between its
 //    user's memory and the aggregator's buffer, at the final place. An aggregator then writes the window of round k - 1,
@@ -50,6 +50,7 @@ class TwoPhase {
   Result<bool> announce(std::vector<Round>& rounds);
   void move(const std::vector<Round>& rounds);
 
+  const Extent& domain() const { return plan_.domains[static_cast<std::size_t>(domain_)].range; }
   std::byte* slot(std::size_t domain, int parity) const {
     return slots_.data + (2 * static_cast<Bytes>(domain) + parity) * plan_.window;
   }
@@ -85,6 +86,12 @@ Result<Transferred> TwoPhase::run() {
 Status TwoPhase::set_up() {
   for (std::size_t i = 0; i < plan_.domains.size(); ++i)
     if (plan_.domains[i].aggregator == group_.rank()) domain_ = static_cast<int>(i);
+  if (plan_.whole) {
+    if (domain_ < 0) return {};
+    const Pattern all = Pattern::run(domain().offset, domain().length);
+    aggregator_.emplace(storage_, plan_, direction_, std::span(&all, 1), times_);
+    return {};
+  }
   if (known_.empty()) return exchange_patterns();
   if (domain_ >= 0) status_ = guarded([&] { return take_patterns(known_); });
   return {};
@@ -106,7 +113,7 @@ Status TwoPhase::take_patterns(std::span<const Buffer> encoded) {
   std::vector<Pattern> patterns;
   for (const Buffer& bytes : encoded) {
     ASSIGN_OR_RETURN(const Pattern pattern, bytes.empty() ? Pattern() : Pattern::decode(bytes));
-    patterns.push_back(pattern.clip(plan_.domains[static_cast<std::size_t>(domain_)].range));
+    patterns.push_back(pattern.clip(domain()));
   }
   aggregator_.emplace(storage_, plan_, direction_, patterns, times_);
   return {};

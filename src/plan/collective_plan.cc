@@ -3,7 +3,8 @@
 //                it serves all of them together
 //   two_phase    agreements (entry, patterns, one a round) + (b copied bytes in max(f, m) pieces, and finding the union of
 //                patterns by their structure) / c + what the union of all requests takes of the storage, in windows, by the
-//                aggregators together; messages copy twice more.
+//                aggregators together; messages copy twice more. A read of everything between the first and the last byte
+//                needs no union.
 // File domains hold equal bytes: the ranks' quantiles tell the density of bytes over the file.
 #include "plan/collective_plan.h"
 
@@ -24,7 +25,12 @@ struct Totals : RankShape {
   std::int64_t pieces = 0;
   double in_turn = 0;  // where writes lock: of the ranks that wait for one another
   int workers = 1;
-  Gaps gaps;  // of the union of all requests
+  Bytes largest = 0;   // of the ranks' sizes
+  bool whole = false;  // all between the first and the last byte is read
+  Bytes united = 0;    // what two-phase moves for all, at most, but for the holes in it;
+  Gaps gaps;           // ... that it meets
+
+  Bytes span() const { return upper - lower; }
 };
 
 // Ranks whose bounds overlap write one after the other, where each locks its own.
@@ -47,7 +53,10 @@ double seconds_in_turn(std::span<const RankShape> ranks) {
 Totals sum(std::span<const RankShape> ranks, const Topology& topology) {
   Totals totals;
   static_cast<RankShape&>(totals) = united(ranks);
-  for (const RankShape& rank : ranks) totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
+  for (const RankShape& rank : ranks) {
+    totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
+    totals.largest = std::max(totals.largest, rank.size);
+  }
   totals.workers = std::min(static_cast<int>(topology.node_of.size()), totals.cores * topology.nodes);
   return totals;
 }
@@ -137,15 +146,24 @@ Gaps estimate_gaps(std::span<const RankShape> ranks) {
 
 constexpr std::size_t kMostPatterns = 64;  // whose union is looked at: each rank does that
 
+// Ranks that do not know each other's patterns would have to exchange and unite them. Whatever is asked for twice, the union
+// holds the largest request: no more than the rest is read in vain.
+bool read_whole(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
+                std::span<const Pattern> patterns) {
+  if (direction == Direction::kWrite || topology.nodes > 1 || !patterns.empty() || !totals.ascending) return false;
+  const double in_vain = static_cast<double>(totals.span() - totals.largest) * profile.read.byte_seconds;
+  return in_vain < static_cast<double>(totals.structure) * profile.structure_byte_seconds;
+}
+
 Gaps gaps_of_union(std::span<const RankShape> ranks, const Totals& totals, std::span<const Pattern> patterns) {
-  if (totals.size >= totals.upper - totals.lower || !totals.ascending) return {};
+  if (totals.whole || totals.size >= totals.span() || !totals.ascending) return {};
   return patterns.empty() || patterns.size() > kMostPatterns ? estimate_gaps(ranks) : union_gaps_of(patterns);
 }
 
 // A window is part of the file: a hole longer than one parts them.
 double rounds_of(const Totals& totals, Bytes window, double aggregators) {
   const Gaps::Class within = totals.gaps.shorter_than(window);
-  const double windows = (static_cast<double>(totals.size) + within.bytes) / static_cast<double>(window) +
+  const double windows = (static_cast<double>(totals.united) + within.bytes) / static_cast<double>(window) +
                          totals.gaps.count() - within.count;
   return std::max(1.0, windows / aggregators);
 }
@@ -159,7 +177,7 @@ bool takes_turns(Direction direction, const StorageCosts& costs) {
 double union_seconds(Direction direction, const Totals& totals, const Profile& profile, const CollectiveRules& rules,
                      double aggregators) {
   const StorageCosts& costs = profile.of(direction);
-  const auto size = static_cast<double>(totals.size);
+  const auto size = static_cast<double>(totals.united);
   // A read takes small holes along. A write does so where it may, reading them first, or sends each run.
   const int taken = std::bit_width(static_cast<std::uint64_t>(costs.request_bytes()));
   const Gaps::Class small = totals.gaps.below(std::min(taken, Gaps::kClasses));
@@ -186,7 +204,7 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   const double copying =
       copies * (bytes * profile.copy_byte_seconds + static_cast<double>(totals.pieces) * profile.copy_range_seconds) +
       static_cast<double>(totals.scattered_ranges) * 2 * profile.scattered_range_seconds;
-  const double uniting = static_cast<double>(totals.structure) * profile.structure_byte_seconds;
+  const double uniting = totals.whole ? 0 : static_cast<double>(totals.structure) * profile.structure_byte_seconds;
   const bool locks = direction == Direction::kWrite && rules.lock_writes;
   const double storage = union_seconds(direction, totals, profile, rules, aggregators);
   const double working = copying + uniting;
@@ -343,6 +361,8 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   Totals totals = sum(ranks, topology);
   if (totals.size == 0) return plan;
   if (direction == Direction::kWrite && rules.lock_writes) totals.in_turn = seconds_in_turn(ranks);
+  totals.whole = read_whole(direction, totals, topology, profile, patterns);
+  totals.united = totals.whole ? totals.span() : std::min(totals.size, totals.span());
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
   CollectiveRules sized = rules;
@@ -369,6 +389,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   plan.read = profile.read;
   plan.write = profile.write;
   plan.largest_gap = static_cast<Bytes>(costs.request_bytes());
+  plan.whole = totals.whole;
   plan.may_modify_holes = rules.may_modify_holes;
   plan.lock_writes = rules.lock_writes;
   return plan;

@@ -79,6 +79,7 @@ struct CollectivePlan {
   std::vector<FileDomain> domains;  // disjoint, ascending, covering every requested byte
   Bytes window = 0;                 // an aggregator's buffer
   Bytes largest_gap = 0;            // a read takes holes up to this along
+  bool whole = false;               // a read takes all of its domain: nobody asks where the requests leave holes
   bool may_modify_holes = false;
   bool lock_writes = false;
   Deep deep = {};      // an aggregator's requests
