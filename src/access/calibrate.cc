@@ -217,8 +217,10 @@ Status measure_copies(Profile& profile) {
   };
   ASSIGN_OR_RETURN(const double first, least_seconds(2, gather, evicted(kWalked)));
   ASSIGN_OR_RETURN(const double again, least_seconds(2, gather, evicted(0)));
+  const double near = profile.copy_range_seconds + kPiece * profile.copy_byte_seconds;
   const double piece = (first + (kPiecesOfLine - 1) * again) / static_cast<double>(kPiecesOfLine * count);
-  profile.scattered_range_seconds = piece - profile.copy_range_seconds - kPiece * profile.copy_byte_seconds;
+  profile.scattered_range_seconds = piece - near;
+  profile.far_range_seconds = first / static_cast<double>(count) - near;
   return {};
 }
 
@@ -286,8 +288,8 @@ void settle(Profile& profile) {
   profile.read = settled(profile.read);
   profile.write = settled(profile.write);
   for (double Profile::*const constant :
-       {&Profile::copy_byte_seconds, &Profile::scattered_range_seconds, &Profile::map_seconds,
-        &Profile::read_page_seconds, &Profile::written_page_seconds, &Profile::new_page_seconds,
+       {&Profile::copy_byte_seconds, &Profile::scattered_range_seconds, &Profile::far_range_seconds,
+        &Profile::map_seconds, &Profile::read_page_seconds, &Profile::written_page_seconds, &Profile::new_page_seconds,
         &Profile::new_mapped_page_seconds})
     profile.*constant = settled(profile.*constant, tuned.*constant);
 }

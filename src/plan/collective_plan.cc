@@ -203,7 +203,7 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   const double copies = topology.nodes == 1 ? 1 : 3;
   const double copying =
       copies * (bytes * profile.copy_byte_seconds + static_cast<double>(totals.pieces) * profile.copy_range_seconds) +
-      static_cast<double>(totals.scattered_ranges) * 2 * profile.scattered_range_seconds;
+      static_cast<double>(totals.scattered_ranges) * profile.far_range_seconds;  // a window holds few pieces of a line
   const double uniting = totals.whole ? 0 : static_cast<double>(totals.structure) * profile.structure_byte_seconds;
   const bool locks = direction == Direction::kWrite && rules.lock_writes;
   const double storage = union_seconds(direction, totals, profile, rules, aggregators);

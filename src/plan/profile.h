@@ -34,7 +34,8 @@ struct Profile {
   double copy_byte_seconds = 1.2e-10;  // one byte moved between buffers (8 GB/s)
   double copy_range_seconds = 1e-9;    // one more piece in a copy
   double scattered_range_seconds =
-      6e-9;  // ... that is shorter than a cache line, and far from the one before; more by way of a staging buffer
+      6e-9;  // ... that is shorter than a cache line, and far from the one before; more by way of a staging buffer,
+  double far_range_seconds = 1.2e-8;        // and where no cache has kept the line since the last piece of it
   double structure_byte_seconds = 5e-9;     // one byte of a pattern's structure: sent, read and united with the others'
   double lock_seconds = 1.5e-6;             // taking and dropping a free range lock
   double map_seconds = 1e-5;                // mapping a window and giving it back
@@ -44,7 +45,7 @@ struct Profile {
   double new_mapped_page_seconds = 2.4e-6;  // or a mapping, which reserves space for it first
   double shared_page_seconds = 2.4e-6;      // a new page of the memory of a node's ranks, once all have it
   double agreement_seconds = 3e-6;          // one agreement of a group on one node, each rank with a core,
-  double crowded_agreement_seconds = 4e-5;  // more ranks than cores, or several nodes
+  double crowded_agreement_seconds = 5e-5;  // more ranks than cores, or several nodes
   double turns_taken = 1.25;       // times as long do several ranks' writes to a local file take as one after the other
   Bytes staging = Bytes{1} << 20;  // a staging buffer that stays in the caches,
   Bytes longest_staging = Bytes{4} << 20;  // and one for storage that answers slowly,
