@@ -1,6 +1,8 @@
 // Decisions of the planner that users would notice.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "plan/collective_plan.h"
 
 namespace stridio {
@@ -164,7 +166,7 @@ TEST(Plan, NewPagesAreLeftToCalls) {
 // ---- A group
 
 CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& files, const Profile& profile,
-                             const CollectiveRules& rules = {}, double correction = 1) {
+                             const CollectiveRules& rules = {}, double correction = 1, bool known = true) {
   std::vector<RankShape> shapes;
   Topology topology{.node_of = std::vector<int>(files.size(), 0), .nodes = 1};
   AccessRules access;
@@ -175,7 +177,8 @@ CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& fi
     const AccessPlan own = plan_access(shape, kPlain, profile, access);
     shapes.push_back(rank_shape(shape, file, own, 2, correction));
   }
-  return plan_collective(direction, shapes, topology, kPlain, profile, rules, files);
+  return plan_collective(direction, shapes, topology, kPlain, profile, rules,
+                         known ? std::span<const Pattern>(files) : std::span<const Pattern>());
 }
 
 std::vector<Pattern> interleaved(int ranks, std::int64_t count, Bytes piece) {
@@ -202,6 +205,33 @@ TEST(CollectivePlan, TheCheaperEstimateDecides) {
   const double ratio = plan.considered[1].seconds / plan.considered[0].seconds;  // independent over two-phase
   EXPECT_EQ(with(0.97 * ratio).strategy, Strategy::kTwoPhase);
   EXPECT_EQ(with(1.03 * ratio).strategy, Strategy::kIndependent);
+}
+
+// Pieces of 64 bytes, dealt to the ranks at random, `apart` bytes from one to the next.
+std::vector<Pattern> dealt(int ranks, int count, Bytes apart) {
+  std::vector<std::vector<Extent>> extents(static_cast<std::size_t>(ranks));
+  std::minstd_rand random(7);
+  for (int i = 0; i < count; ++i) extents[random() % extents.size()].push_back({i * apart, 64});
+  std::vector<Pattern> files;
+  for (const auto& each : extents) files.push_back(Pattern::extents(each));
+  return files;
+}
+
+TEST(CollectivePlan, HolesAreReadWhereToFindThemCostsMore) {
+  CollectiveRules rules;
+  rules.force = "two_phase";
+  const auto whole = [&](Direction direction, const std::vector<Pattern>& files, bool known) {
+    return plan_together(direction, files, Profile{}, rules, 1, known).whole;
+  };
+  const auto dense = dealt(4, 100000, 64);
+  EXPECT_TRUE(whole(Direction::kRead, dense, false));
+  EXPECT_FALSE(whole(Direction::kRead, dense, true));
+  EXPECT_FALSE(whole(Direction::kWrite, dense, false)) << "a write must not touch holes";
+  EXPECT_FALSE(whole(Direction::kRead, dealt(4, 100000, 6400), false));
+  const auto one = dealt(1, 100000, 6400).front();
+  EXPECT_FALSE(whole(Direction::kRead, std::vector<Pattern>(4, one), false)) << "all read the same pieces";
+  Profile slow = far(1e-3, 1e7);
+  EXPECT_FALSE(plan_together(Direction::kRead, dense, slow, rules, 1, false).whole);
 }
 
 TEST(CollectivePlan, NearbyWindowsAreShortAndGrowWithTheRequest) {
