@@ -108,13 +108,15 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
   return done;
 }
 
-// Windows in turns in the two halves of a buffer: where the storage is waited for, one is copied while the other moves. Writes
-// may begin with short ones, each four times as long as the one before.
+// Windows in turns in the two halves of a buffer. Where the storage is waited for, both are under way while one is copied; two
+// that lock would wait for each other. Writes may begin with short ones, each four times as long as the one before.
 Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
   struct Half {
     std::byte* data;
     Batch batch = {};
+    Result<Transferred> moved = {};
+    Worker beside = {};  // ends before what its task uses
   };
   const Bytes room = std::min(std::max<Bytes>(1, plan.window / 2), to - from);
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(2 * room));
@@ -123,50 +125,51 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   Cursor at(file, from);
   Side user{memory.base, Cursor(memory.pattern, from)};
   Transferred done;
-  Result<Transferred> moved;
-  Worker beside;  // ends before what its task uses
   const auto stage = [&](const Half& half, Bytes bytes) {
     const Stopwatch watch(times.copy);
     Side staged{half.data, Cursor(Pattern::run(0, bytes))};
     direction == Direction::kRead ? copy(user, staged, bytes) : copy(staged, user, bytes);
   };
-  const auto begin = [&](const Half& half) {
+  const auto begin = [&](Half& half) {
     const Stopwatch watch(times.storage);
-    const auto task = [&] { moved = guarded([&] { return move(plan, storage, direction, half.batch); }); };
+    const auto task = [&] { half.moved = guarded([&] { return move(plan, storage, direction, half.batch); }); };
     try {
-      if (plan.pipelined) return beside.post(task);
+      if (plan.pipelined) return half.beside.post(task);
     } catch (const std::exception&) {  // no thread to be had
     }
     task();
   };
-  const auto end = [&]() -> Result<Bytes> {
+  const auto end = [&](Half& half) -> Result<Bytes> {
     const Stopwatch watch(times.storage);
-    while (!beside.idle_within(std::chrono::seconds(1))) {
+    while (!half.beside.idle_within(std::chrono::seconds(1))) {
     }
-    ASSIGN_OR_RETURN(const Transferred last_moved, std::exchange(moved, Transferred{}));
-    done += last_moved;
-    return last_moved.bytes;
+    ASSIGN_OR_RETURN(const Transferred moved, std::exchange(half.moved, Transferred{}));
+    done += moved;
+    return moved.bytes;
   };
   Half *next = &one, *last = &other;
   if (direction == Direction::kWrite) {
     Bytes window = std::min(room, plan.first_window);
     for (; at.position() < to; std::swap(next, last), window = std::min(room, 4 * window)) {
+      RETURN_IF_ERROR(end(*next));
       fill_staged(next->batch, at, next->data, std::min(window, to - at.position()));
       stage(*next, next->batch.bytes);
-      RETURN_IF_ERROR(end());
+      if (plan.locked) RETURN_IF_ERROR(end(*last));
       begin(*next);
     }
-    RETURN_IF_ERROR(end());
+    RETURN_IF_ERROR(end(*next));
+    RETURN_IF_ERROR(end(*last));
     return done;
   }
-  Bytes arrived = 0;  // in the last half
-  for (; at.position() < to && !done.eof; std::swap(next, last)) {
-    fill_staged(next->batch, at, next->data, std::min(room, to - at.position()));
-    begin(*next);
+  for (bool more = true; more && !done.eof; std::swap(next, last)) {
+    more = at.position() < to;
+    if (more) {
+      fill_staged(next->batch, at, next->data, std::min(room, to - at.position()));
+      begin(*next);
+    }
+    ASSIGN_OR_RETURN(const Bytes arrived, end(*last));
     stage(*last, arrived);
-    ASSIGN_OR_RETURN(arrived, end());
   }
-  stage(*last, arrived);
   return done;
 }
 
