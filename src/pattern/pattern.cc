@@ -51,23 +51,22 @@ NodePtr make_strided(std::int64_t count, Bytes stride, const NodePtr& child) {
 
 void bound_indexed(Node& node) {
   const Node& child = *node.child;
-  const auto [low, high] = std::minmax_element(node.displacements.begin(), node.displacements.end());
-  Offset lowest = *low, highest = *high;
-  node.ascending = child.ascending && (node.before.empty() || follows(child, node.stride));
-  node.nondecreasing = child.nondecreasing && (node.before.empty() || starts_after(child, node.stride));
-  Offset previous = 0;
+  const bool blocks = !node.before.empty();
+  const Offset first = node.displacements.front();
+  Offset lowest = first, highest = first, previous = first;
+  Bytes least_step = Bytes{1} << 62;  // from the last copy of a block to the next block
   for (std::int64_t i = 0; i < node.blocks(); ++i) {
     const Offset move = node.displacements[i];
-    const Offset last_move = move + (node.copies(i) - 1) * node.stride;
-    lowest = std::min(lowest, last_move);
-    highest = std::max(highest, last_move);
-    if (i > 0) {
-      node.ascending = node.ascending && follows(child, move - previous);
-      node.nondecreasing = node.nondecreasing && starts_after(child, move - previous);
-    }
+    const Offset last_move = blocks ? move + (node.copies(i) - 1) * node.stride : move;
+    lowest = std::min({lowest, move, last_move});
+    highest = std::max({highest, move, last_move});
+    if (i > 0) least_step = std::min(least_step, move - previous);
     previous = last_move;
   }
-  bound(node, child, lowest, highest, node.displacements.front(), previous);
+  node.ascending = child.ascending && follows(child, least_step) && (!blocks || follows(child, node.stride));
+  node.nondecreasing =
+      child.nondecreasing && starts_after(child, least_step) && (!blocks || starts_after(child, node.stride));
+  bound(node, child, lowest, highest, first, previous);
 }
 
 // Runs that the blocks of a dense child are, by touching each other. An empty `counts` means one copy each.
