@@ -12,6 +12,7 @@
 #include "storage/wrap/delay.h"
 #include "storage/wrap/fault.h"
 #include "storage/wrap/trace.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -73,34 +74,6 @@ TEST(Calibrate, KeepsTunedConstantsNearby) {
   EXPECT_FALSE(profile->read.waits());
   EXPECT_EQ(profile->read.depth, 1);
 }
-
-// Passes everything on.
-class Wrapped : public Storage {
- public:
-  explicit Wrapped(std::unique_ptr<Storage> inner = open_memory(make_memory_file(), kBoth))
-      : inner_(std::move(inner)) {}
-
-  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
-    return inner_->readv(extents, memory);
-  }
-  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
-    return inner_->writev(extents, memory);
-  }
-  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
-    return inner_->map(range, writes, body);
-  }
-  Result<Bytes> size() override { return inner_->size(); }
-  Status resize(Bytes size) override { return inner_->resize(size); }
-  Status reserve(Bytes size) override { return inner_->reserve(size); }
-  Status sync() override { return inner_->sync(); }
-  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return inner_->lock(range, mode); }
-  bool has_locks() override { return inner_->has_locks(); }
-  Caps caps() const override { return inner_->caps(); }
-  const std::string& path() const override { return inner_->path(); }
-
- private:
-  const std::unique_ptr<Storage> inner_;
-};
 
 // Where writes that lengthen the file wait for each other.
 class GrowsByOne final : public Wrapped {

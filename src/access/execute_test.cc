@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -16,6 +21,109 @@ TEST(Execute, AnAccessOfNoBytesDoesNotAskForTheSizeOfTheFile) {
   const Memory memory{nullptr, Pattern::run(0, 8)};
   EXPECT_FALSE(shape_on(*storage, Profile{}, Direction::kWrite, Pattern::run(0, 8), memory));
   EXPECT_TRUE(shape_on(*storage, Profile{}, Direction::kWrite, Pattern(), {nullptr, Pattern()}));
+}
+
+// The first call waits for a second one, up to `patience`.
+class WaitsForCompany final : public Wrapped {
+ public:
+  explicit WaitsForCompany(std::chrono::milliseconds patience) : patience_(patience) {}
+
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    const Visit visit(*this);
+    return Wrapped::readv(extents, memory);
+  }
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    const Visit visit(*this);
+    return Wrapped::writev(extents, memory);
+  }
+  int most() const { return most_; }
+
+ private:
+  struct Visit {
+    explicit Visit(WaitsForCompany& at) : here(at) {
+      std::unique_lock lock(here.mutex_);
+      here.most_ = std::max(here.most_, ++here.now_);
+      here.changed_.notify_all();
+      here.changed_.wait_for(lock, here.patience_, [&] { return here.most_ > 1; });
+    }
+    ~Visit() {
+      const std::scoped_lock lock(here.mutex_);
+      --here.now_;
+    }
+    WaitsForCompany& here;
+  };
+
+  const std::chrono::milliseconds patience_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int now_ = 0, most_ = 0;
+};
+
+constexpr Bytes kPieces = 4096, kPieceBytes = 16;
+
+AccessPlan in_windows(bool locked) {
+  return {.method = Method::kList, .staged = true, .locked = locked, .pipelined = true, .window = 16384};
+}
+
+std::vector<std::byte> numbered() {
+  std::vector<std::byte> bytes(kPieces * kPieceBytes);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
+  return bytes;
+}
+
+int most_at_once(WaitsForCompany& storage, Direction direction, bool locked) {
+  const Pattern file = Pattern::strided(kPieces, 2 * kPieceBytes, Pattern::run(0, kPieceBytes));
+  std::vector<std::byte> bytes = numbered();
+  Times times;
+  const Memory memory{bytes.data(), Pattern::run(0, std::ssize(bytes))};
+  const auto moved = execute(in_windows(locked), storage, direction, file, memory, times);
+  EXPECT_TRUE(moved) << moved.error().text();
+  EXPECT_EQ(moved->bytes, std::ssize(bytes));
+  return storage.most();
+}
+
+TEST(Execute, BothHalvesOfTheStagingBufferAreUnderWayWhereTheStorageIsWaitedFor) {
+  const auto patience = std::chrono::seconds(20);
+  for (const Direction direction : {Direction::kWrite, Direction::kRead}) {
+    WaitsForCompany storage(patience);
+    ASSERT_TRUE(storage.resize(2 * kPieces * kPieceBytes));
+    EXPECT_EQ(most_at_once(storage, direction, false), 2);
+  }
+}
+
+TEST(Execute, WindowsThatLockFollowOneAnother) {
+  WaitsForCompany storage(std::chrono::milliseconds(20));
+  EXPECT_EQ(most_at_once(storage, Direction::kWrite, true), 1);
+}
+
+TEST(Execute, AReadInWindowsEndsWithTheFile) {
+  const Bytes all = kPieces * kPieceBytes;
+  for (const Bytes size :
+       {Bytes{0}, Bytes{1}, Bytes{8191}, Bytes{8192}, Bytes{8193}, Bytes{16384}, Bytes{20000}, all}) {
+    const auto storage = open_memory(make_memory_file(), {.read = true, .write = true});
+    const std::vector<std::byte> stored = numbered();
+    ASSERT_TRUE(storage->write({0, size}, stored.data()));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(all), std::byte{255});
+    Times times;
+    const auto moved = execute(in_windows(false), *storage, Direction::kRead, Pattern::run(0, all),
+                               {bytes.data(), Pattern::run(0, all)}, times);
+    ASSERT_TRUE(moved);
+    EXPECT_EQ(moved->bytes, size);
+    EXPECT_EQ(moved->eof, size < all);
+    EXPECT_TRUE(std::equal(stored.begin(), stored.begin() + size, bytes.begin()));
+    EXPECT_TRUE(std::all_of(bytes.begin() + size, bytes.end(), [](std::byte each) { return each == std::byte{255}; }));
+  }
+}
+
+TEST(Execute, AnErrorOfAnyWindowFailsTheAccess) {
+  for (int first = 0; first < 8; ++first) {
+    const auto storage = wrap_fault(open_memory(make_memory_file(), {.read = true, .write = true}),
+                                    {.kinds = kFaultWrite, .first = first, .every = 1000, .sys_errno = ENOSPC});
+    std::vector<std::byte> bytes = numbered();
+    const Pattern all = Pattern::run(0, std::ssize(bytes));
+    Times times;
+    EXPECT_FALSE(execute(in_windows(false), *storage, Direction::kWrite, all, {bytes.data(), all}, times)) << first;
+  }
 }
 
 }  // namespace
