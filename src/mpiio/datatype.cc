@@ -100,24 +100,38 @@ Result<Pattern> repeat(const Type& type, std::int64_t count) {
   return Pattern::strided(count, type.extent, type.pattern);
 }
 
-Result<OwnedType> OwnedType::duplicate(MPI_Datatype datatype) {
+Result<KeptType> KeptType::keep(MPI_Datatype datatype) {
   ASSIGN_OR_RETURN(const TypePtr type, decode(datatype));
-  OwnedType owned;
-  owned.predefined_ = type->predefined;
-  owned.datatype_ = datatype;
-  if (!type->predefined && PMPI_Type_dup(datatype, &owned.datatype_) != MPI_SUCCESS)
-    return fail(Code::kDatatype, "the host MPI cannot duplicate this datatype");
-  return owned;
+  KeptType kept;
+  if (type->predefined) {
+    kept.datatype_ = datatype;
+    return kept;
+  }
+  if (PMPI_Type_contiguous(0, datatype, &kept.datatype_) != MPI_SUCCESS)
+    return fail(Code::kDatatype, "the host MPI makes no type of this datatype");
+  kept.predefined_ = false;
+  return kept;
 }
 
-OwnedType::~OwnedType() {
+Result<MPI_Datatype> KeptType::hand_out() const {
+  if (predefined_) return datatype_;
+  int count = 0;
+  MPI_Aint no_address = 0;
+  MPI_Datatype datatype = MPI_DATATYPE_NULL;
+  if (PMPI_Type_get_contents(datatype_, 1, 0, 1, &count, &no_address, &datatype) != MPI_SUCCESS ||
+      PMPI_Type_commit(&datatype) != MPI_SUCCESS)
+    return fail(Code::kDatatype, "the host MPI does not give back the datatype that a type was made of");
+  return datatype;
+}
+
+KeptType::~KeptType() {
   if (!predefined_) PMPI_Type_free(&datatype_);
 }
 
-OwnedType::OwnedType(OwnedType&& other) noexcept
+KeptType::KeptType(KeptType&& other) noexcept
     : datatype_(other.datatype_), predefined_(std::exchange(other.predefined_, true)) {}
 
-OwnedType& OwnedType::operator=(OwnedType&& other) noexcept {
+KeptType& KeptType::operator=(KeptType&& other) noexcept {
   std::swap(datatype_, other.datatype_);
   std::swap(predefined_, other.predefined_);
   return *this;

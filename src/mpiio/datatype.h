@@ -41,20 +41,22 @@ Result<Type> in_file(MPI_Datatype datatype, const Representation& representation
 // Bytes that `count` elements of `type` cover, in data order. kCount where they are more than 2^63 - 1.
 Result<Pattern> repeat(const Type& type, std::int64_t count);
 
-// A reference of our own to a datatype, which the program may free meanwhile. Predefined types are kept as they are.
-class OwnedType {
+// Keeps a datatype that the program may free meanwhile. Not by MPI_Type_dup, which takes Open MPI milliseconds where a type
+// has many blocks, but by a type made of no copies of it.
+class KeptType {
  public:
-  OwnedType() = default;
-  static Result<OwnedType> duplicate(MPI_Datatype datatype);
-  ~OwnedType();
-  OwnedType(OwnedType&& other) noexcept;
-  OwnedType& operator=(OwnedType&& other) noexcept;
+  KeptType() = default;
+  static Result<KeptType> keep(MPI_Datatype datatype);
+  ~KeptType();
+  KeptType(KeptType&& other) noexcept;
+  KeptType& operator=(KeptType&& other) noexcept;
 
-  MPI_Datatype get() const { return datatype_; }
+  // A handle to it, committed, which the caller frees unless it is predefined.
+  Result<MPI_Datatype> hand_out() const;
   bool predefined() const { return predefined_; }
 
  private:
-  MPI_Datatype datatype_ = MPI_BYTE;
+  MPI_Datatype datatype_ = MPI_BYTE;  // itself if it is predefined, else the type made of it
   bool predefined_ = true;
 };
 

@@ -32,8 +32,8 @@ struct OpenFile {
   std::unique_ptr<File> file;
   int amode = 0;
   MPI_Group group = MPI_GROUP_NULL;
-  OwnedType etype;
-  OwnedType filetype;
+  KeptType etype;
+  KeptType filetype;
   std::string datarep = "native";
   std::shared_ptr<const Representation> representation;  // null: as in memory
   ErrorHandler handler;

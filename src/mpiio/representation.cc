@@ -155,7 +155,7 @@ Result<std::unique_ptr<Conversion>> Conversion::start(std::shared_ptr<const Repr
   if (direction == Direction::kWrite) {
     RETURN_IF_ERROR(representation->to_file(buffer, conversion->staging_.get()));
   } else {
-    ASSIGN_OR_RETURN(conversion->datatype_, OwnedType::duplicate(buffer.datatype));
+    ASSIGN_OR_RETURN(conversion->datatype_, KeptType::keep(buffer.datatype));
   }
   conversion->representation_ = std::move(representation);
   conversion->direction_ = direction;
@@ -171,8 +171,10 @@ Result<Bytes> Conversion::finish(Bytes moved) {
     ASSIGN_OR_RETURN(whole, whole_items(*representation_, buffer_.signature, moved));
   }
   if (direction_ == Direction::kRead && whole.items > 0) {
-    buffer_.datatype = datatype_.get();
-    RETURN_IF_ERROR(representation_->from_file(staging_.get(), whole.items, buffer_));
+    ASSIGN_OR_RETURN(buffer_.datatype, datatype_.hand_out());
+    const Status converted = representation_->from_file(staging_.get(), whole.items, buffer_);
+    if (!datatype_.predefined()) PMPI_Type_free(&buffer_.datatype);
+    RETURN_IF_ERROR(converted);
   }
   return whole.bytes;
 }

@@ -52,7 +52,7 @@ class Conversion {
  private:
   std::shared_ptr<const Representation> representation_;
   Direction direction_ = Direction::kRead;
-  OwnedType datatype_;  // the program may free its own while the access is pending
+  KeptType datatype_;  // the program may free its own while the access is pending
   Buffer buffer_;
   Bytes size_ = 0;
   std::unique_ptr<std::byte[]> staging_;

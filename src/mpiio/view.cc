@@ -13,8 +13,8 @@ constexpr int kTornEtypeEffort = 4096;
 
 struct ViewTypes {
   View view;
-  OwnedType etype;
-  OwnedType filetype;
+  KeptType etype;
+  KeptType filetype;
   std::shared_ptr<const Representation> representation;
 };
 
@@ -82,15 +82,9 @@ Result<ViewTypes> view_of(OpenFile& open, MPI_Offset displacement, MPI_Datatype 
   result.view.filetype = filetype_form.pattern;
   result.view.filetype_extent = filetype_form.extent;
   result.view.representation = datarep;
-  ASSIGN_OR_RETURN(result.etype, OwnedType::duplicate(etype));
-  ASSIGN_OR_RETURN(result.filetype, OwnedType::duplicate(filetype));
+  ASSIGN_OR_RETURN(result.etype, KeptType::keep(etype));
+  ASSIGN_OR_RETURN(result.filetype, KeptType::keep(filetype));
   return result;
-}
-
-Status hand_out(const OwnedType& type, MPI_Datatype* datatype) {
-  *datatype = type.get();
-  if (type.predefined() || PMPI_Type_dup(type.get(), datatype) == MPI_SUCCESS) return {};
-  return fail(Code::kDatatype, "the host MPI cannot duplicate the view's datatype");
 }
 
 }  // namespace
@@ -114,8 +108,8 @@ Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI
 
 Status get_view(OpenFile& open, MPI_Offset* displacement, MPI_Datatype* etype, MPI_Datatype* filetype, char* datarep) {
   *displacement = open.file->view().displacement;
-  RETURN_IF_ERROR(hand_out(open.etype, etype));
-  RETURN_IF_ERROR(hand_out(open.filetype, filetype));
+  ASSIGN_OR_RETURN(*etype, open.etype.hand_out());
+  ASSIGN_OR_RETURN(*filetype, open.filetype.hand_out());
   std::strcpy(datarep, open.datarep.c_str());
   return {};
 }
