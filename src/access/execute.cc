@@ -170,7 +170,9 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
     ASSIGN_OR_RETURN(const Bytes arrived, end(*last));
     stage(*last, arrived);
   }
-  return done;
+  const Transferred all = done;
+  RETURN_IF_ERROR(end(*last));  // asked for before the end of the file was met
+  return all;
 }
 
 Result<Transferred> run_list(AccessPlan plan, Storage& storage, Direction direction, const Pattern& file,

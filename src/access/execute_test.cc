@@ -116,13 +116,20 @@ TEST(Execute, AReadInWindowsEndsWithTheFile) {
 }
 
 TEST(Execute, AnErrorOfAnyWindowFailsTheAccess) {
-  for (int first = 0; first < 8; ++first) {
-    const auto storage = wrap_fault(open_memory(make_memory_file(), {.read = true, .write = true}),
-                                    {.kinds = kFaultWrite, .first = first, .every = 1000, .sys_errno = ENOSPC});
-    std::vector<std::byte> bytes = numbered();
-    const Pattern all = Pattern::run(0, std::ssize(bytes));
-    Times times;
-    EXPECT_FALSE(execute(in_windows(false), *storage, Direction::kWrite, all, {bytes.data(), all}, times)) << first;
+  std::vector<std::byte> bytes = numbered();
+  const Pattern all = Pattern::run(0, std::ssize(bytes));
+  const auto file = make_memory_file();
+  ASSERT_TRUE(open_memory(file, {.read = true, .write = true})->write({0, 20000}, bytes.data()));
+  // A read meets the end of the file in its third window, when the fourth has been asked for.
+  for (const auto& [direction, kind, windows] :
+       {std::tuple(Direction::kRead, kFaultRead, 4), std::tuple(Direction::kWrite, kFaultWrite, 8)}) {
+    for (int first = 0; first < windows; ++first) {
+      const auto storage =
+          wrap_fault(open_memory(file, {.read = true, .write = true}),
+                     {.kinds = static_cast<unsigned>(kind), .first = first, .every = 1000, .sys_errno = EIO});
+      Times times;
+      EXPECT_FALSE(execute(in_windows(false), *storage, direction, all, {bytes.data(), all}, times)) << first;
+    }
   }
 }
 
