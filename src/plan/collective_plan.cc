@@ -23,7 +23,8 @@ namespace {
 // Of all ranks.
 struct Totals : RankShape {
   std::int64_t pieces = 0;
-  double in_turn = 0;  // where writes lock: of the ranks that wait for one another
+  bool alternate = false;  // writes, of ranks that have several each
+  double in_turn = 0;      // where writes lock: of the ranks that wait for one another
   int workers = 1;
   Bytes largest = 0;   // of the ranks' sizes
   bool whole = false;  // all between the first and the last byte is read
@@ -54,7 +55,9 @@ Totals sum(std::span<const RankShape> ranks, const Topology& topology) {
   Totals totals;
   static_cast<RankShape&>(totals) = united(ranks);
   for (const RankShape& rank : ranks) {
-    totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
+    const std::int64_t pieces = std::max(rank.file_ranges, rank.memory_ranges);
+    totals.pieces += pieces;
+    totals.alternate = totals.alternate || pieces > 1;
     totals.largest = std::max(totals.largest, rank.size);
   }
   totals.workers = std::min(static_cast<int>(topology.node_of.size()), totals.cores * topology.nodes);
@@ -280,7 +283,8 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
   if (costs.waits())
     seconds = std::max(seconds, totals.longest_latency + totals.independent_moved * costs.shared_byte_seconds);
   if (takes_turns(direction, costs))
-    seconds = std::max(seconds, totals.writing_seconds * (totals.workers > 1 ? profile.turns_taken : 1));
+    seconds =
+        std::max(seconds, totals.writing_seconds * (totals.alternate && totals.workers > 1 ? profile.turns_taken : 1));
   seconds = std::max(seconds, totals.in_turn);
   return {Strategy::kIndependent, true, seconds,
           fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};

@@ -46,10 +46,10 @@ struct Profile {
   double shared_page_seconds = 2.4e-6;      // a new page of the memory of a node's ranks, once all have it
   double agreement_seconds = 3e-6;          // one agreement of a group on one node, each rank with a core,
   double crowded_agreement_seconds = 5e-5;  // more ranks than cores, or several nodes
-  double turns_taken = 1.25;       // times as long do several ranks' writes to a local file take as one after the other
-  Bytes staging = Bytes{1} << 20;  // a staging buffer that stays in the caches,
-  Bytes longest_staging = Bytes{4} << 20;  // and one for storage that answers slowly,
-  Bytes first_staging = Bytes{256} << 10;  // of which a write first fills so much: nothing moves beside that copy
+  double turns_taken = 1.25;                // times as long do ranks' writes to a local file take where they alternate
+  Bytes staging = Bytes{1} << 20;           // a staging buffer that stays in the caches,
+  Bytes longest_staging = Bytes{4} << 20;   // and one for storage that answers slowly,
+  Bytes first_staging = Bytes{256} << 10;   // of which a write first fills so much: nothing moves beside that copy
   Bytes map_window = Bytes{16} << 20;
   Bytes long_range = 2048;       // memory ranges from here on go to the storage without staging
   std::int64_t measured_at = 0;  // when the storage was measured, in seconds since 1970; 0: it was not
