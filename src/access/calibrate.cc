@@ -191,10 +191,9 @@ constexpr int kTries = 3;
 
 // Memory of which pieces are a cache line or more apart is walked once for each of the pieces that share a line: the first
 // time they come from memory, then from the caches, if those are large enough.
-Status measure_copies(Profile& profile) {
-  constexpr Bytes kWalked = Bytes{8} << 20, kApart = 192, kPiece = 8, kPiecesOfLine = 8;
-  std::vector<std::byte> memory(static_cast<std::size_t>(kWalked), std::byte{1});
-  std::byte* const data = memory.data();
+constexpr Bytes kWalked = Bytes{8} << 20;
+Status measure_copies(std::byte* data, Profile& profile) {
+  constexpr Bytes kApart = 192, kPiece = 8, kPiecesOfLine = 8;
   const auto evicted = [&](Bytes length) {
     return [data, length] {
       evict(data, length);
@@ -235,8 +234,8 @@ Bytes touch(std::byte* data, Bytes present, bool writes) {
 }
 
 // Of a storage that may be mapped; empties what may be written.
-Status measure_pages(Storage& storage, bool writes, Bytes length, Profile& profile) {
-  std::vector<std::byte> data(static_cast<std::size_t>(length), std::byte{1});
+Status measure_pages(Storage& storage, bool writes, std::span<const std::byte> data, Profile& profile) {
+  const Bytes length = std::ssize(data);
   const auto map = [&](Bytes bytes, bool writing) {
     return [&storage, bytes, writing]() -> Status {
       const auto body = [writing](std::byte* mapped, Bytes present) { return touch(mapped, present, writing); };
@@ -304,12 +303,12 @@ Result<Profile> calibrate(Storage& storage, const CalibrationRules& rules) {
       length = std::min(length, size);
     }
     if (length < kSmall) return fail(Code::kOther, "calibration: too few bytes to measure on");
-    std::vector<std::byte> buffer(static_cast<std::size_t>(length), std::byte{1});
+    std::vector<std::byte> memory(static_cast<std::size_t>(std::max(length, kWalked)), std::byte{1});
+    const std::span<std::byte> buffer = std::span(memory).first(static_cast<std::size_t>(length));
     Profile profile;
     if (rules.writes) {
       ASSIGN_OR_RETURN(profile.write, Calibration(storage, rules, buffer).measure(Direction::kWrite));
-      std::byte last{};
-      RETURN_IF_ERROR(storage.write({length - 1, 1}, &last));
+      if (!profile.write.waits()) RETURN_IF_ERROR(storage.resize(length));  // else it was written that far
       ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, buffer).measure(Direction::kRead));
       if (profile.write.waits() && storage.has_locks()) {
         const auto start = Clock::now();
@@ -320,10 +319,11 @@ Result<Profile> calibrate(Storage& storage, const CalibrationRules& rules) {
       ASSIGN_OR_RETURN(profile.read, Calibration(storage, rules, buffer).measure(Direction::kRead));
       profile.write = profile.read;
     }
-    RETURN_IF_ERROR(measure_copies(profile));
+    RETURN_IF_ERROR(measure_copies(memory.data(), profile));
     if (storage.caps().maps && !profile.write.waits()) {
       auto measured = profile;
-      if (measure_pages(storage, rules.writes, std::min(length, kLarge / 2), measured)) profile = measured;
+      const std::span<const std::byte> pages = buffer.first(static_cast<std::size_t>(std::min(length, kLarge / 2)));
+      if (measure_pages(storage, rules.writes, pages, measured)) profile = measured;
     }
     settle(profile);
     profile.measured_at =

@@ -130,12 +130,14 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
     Side staged{half.data, Cursor(Pattern::run(0, bytes))};
     direction == Direction::kRead ? copy(user, staged, bytes) : copy(staged, user, bytes);
   };
+  bool both = plan.pipelined && !plan.locked;  // under way at once; else an error ends the access before the next
   const auto begin = [&](Half& half) {
     const Stopwatch watch(times.storage);
     const auto task = [&] { half.moved = guarded([&] { return move(plan, storage, direction, half.batch); }); };
     try {
       if (plan.pipelined) return half.beside.post(task);
     } catch (const std::exception&) {  // no thread to be had
+      both = false;
     }
     task();
   };
@@ -154,21 +156,27 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
       RETURN_IF_ERROR(end(*next));
       fill_staged(next->batch, at, next->data, std::min(window, to - at.position()));
       stage(*next, next->batch.bytes);
-      if (plan.locked) RETURN_IF_ERROR(end(*last));
+      if (!both) RETURN_IF_ERROR(end(*last));
       begin(*next);
     }
     RETURN_IF_ERROR(end(*next));
     RETURN_IF_ERROR(end(*last));
     return done;
   }
+  const auto take = [&](Half& half) -> Status {
+    ASSIGN_OR_RETURN(const Bytes arrived, end(half));
+    stage(half, arrived);
+    return {};
+  };
   for (bool more = true; more && !done.eof; std::swap(next, last)) {
-    more = at.position() < to;
+    const bool ahead = both;  // of what is taken
+    if (!ahead) RETURN_IF_ERROR(take(*last));
+    more = at.position() < to && !done.eof;
     if (more) {
       fill_staged(next->batch, at, next->data, std::min(room, to - at.position()));
       begin(*next);
     }
-    ASSIGN_OR_RETURN(const Bytes arrived, end(*last));
-    stage(*last, arrived);
+    if (ahead) RETURN_IF_ERROR(take(*last));
   }
   const Transferred all = done;
   RETURN_IF_ERROR(end(*last));  // asked for before the end of the file was met

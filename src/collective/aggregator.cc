@@ -86,29 +86,42 @@ Status Aggregator::fetch(std::byte* buffer) {
   return {};
 }
 
+FileWindow Aggregator::take_previous() {
+  requests_ += static_cast<std::int64_t>(previous_.runs.size());
+  return std::exchange(previous_, {});
+}
+
 Status Aggregator::flush_previous(std::byte* buffer) {
-  if (previous_.empty()) return {};
   const Stopwatch watch(times_.storage);
-  const Extent range = previous_.range;
+  return write(take_previous(), buffer);
+}
+
+Status Aggregator::write(const FileWindow& window, std::byte* buffer) const {
+  if (window.empty()) return {};
+  const Extent range = window.range;
   std::unique_ptr<RangeLock> lock;
   if (plan_.lock_writes) {
     ASSIGN_OR_RETURN(lock, storage_.lock(range, LockMode::kExclusive));
   }
-  const auto runs = static_cast<std::int64_t>(previous_.runs.size());
-  requests_ += runs;
   Bytes bytes = 0;
-  for (const Extent& run : previous_.runs) bytes += run.length;
-  if (!plan_.modify_holes(range.length, bytes, runs))
-    return write_from(storage_, previous_.runs, buffer, range.offset, plan_.deep);
+  for (const Extent& run : window.runs) bytes += run.length;
+  if (!plan_.modify_holes(range.length, bytes, std::ssize(window.runs)))
+    return write_from(storage_, window.runs, buffer, range.offset, plan_.deep);
 
   std::vector<std::byte> whole(static_cast<std::size_t>(range.length));  // zeros past the end of the file
   const Span all{whole.data(), range.length};
   RETURN_IF_ERROR(transfer_deep(storage_, Direction::kRead, {&range, 1}, {&all, 1}, plan_.deep));
-  for (const Extent& run : previous_.runs) {
+  for (const Extent& run : window.runs) {
     const Offset at = run.offset - range.offset;
     std::memcpy(whole.data() + at, buffer + at, static_cast<std::size_t>(run.length));
   }
   return write_from(storage_, {&range, 1}, whole.data(), range.offset, plan_.deep);
+}
+
+Status Aggregator::lengthen() const {
+  constexpr std::byte kZero{};
+  RETURN_IF_ERROR(storage_.write({plan_.domains.back().range.end() - 1, 1}, &kZero));
+  return {};
 }
 
 }  // namespace stridio

@@ -13,10 +13,12 @@
 //
 // Two buffers an aggregator: in round k the ranks work on buffer k mod 2. Buffer (k + 1) mod 2 is free to be prepared for
 // the next round once agreement k is passed and, for writes, its window k - 1 is written; so storage and copies
-// overlap between ranks with one agreement a round. Range locks are taken and dropped within one write: held across an
-// agreement they could deadlock with another program's aggregators. Memory: two windows an aggregator, and one window
-// more where holes are modified.
+// overlap between ranks with one agreement a round. Where a written storage is waited for, there are three, and threads
+// write: two windows are under way while the ranks fill the third. Range locks are taken and dropped within one write: held
+// across an agreement they could deadlock with another program's aggregators. Memory: two or three windows an aggregator,
+// and one more for each under way where holes are modified.
 #include "base/guarded.h"
+#include "base/worker.h"
 #include "collective/across_nodes.h"
 #include "collective/aggregator.h"
 #include "collective/agreement.h"
@@ -49,15 +51,17 @@ class TwoPhase {
   Status rounds();
   Result<bool> announce(std::vector<Round>& rounds);
   void move(const std::vector<Round>& rounds);
+  void write_beside();
+  void finish_write(int slot);
 
   const Extent& domain() const { return plan_.domains[static_cast<std::size_t>(domain_)].range; }
-  std::byte* slot(std::size_t domain, int parity) const {
-    return slots_.data + (2 * static_cast<Bytes>(domain) + parity) * plan_.window;
+  std::byte* slot(std::size_t domain, int round) const {
+    return slots_.data + (plan_.slots * static_cast<Bytes>(domain) + round % plan_.slots) * plan_.window;
   }
-  std::byte* own_slot(int parity) const { return slot(static_cast<std::size_t>(domain_), parity); }
+  std::byte* own_slot(int round) const { return slot(static_cast<std::size_t>(domain_), round); }
 
   Group& group_;
-  const SharedMemory slots_;  // two a domain
+  const SharedMemory slots_;  // `plan.slots` a domain
   Storage& storage_;
   const CollectivePlan& plan_;
   const Direction direction_;
@@ -71,6 +75,12 @@ class TwoPhase {
   int round_ = 0;
   Offset end_of_file_ = std::numeric_limits<Offset>::max();
   Status status_;  // this rank's own; reported in the next agreement
+
+  struct Write {
+    Status done;
+    Worker beside;
+  };
+  std::array<Write, CollectivePlan::kMostSlots> writes_;  // by slot; they end before what they use
 };
 
 Result<Transferred> TwoPhase::run() {
@@ -87,9 +97,12 @@ Status TwoPhase::set_up() {
   for (std::size_t i = 0; i < plan_.domains.size(); ++i)
     if (plan_.domains[i].aggregator == group_.rank()) domain_ = static_cast<int>(i);
   if (plan_.whole) {
-    if (domain_ < 0) return {};
-    const Pattern all = Pattern::run(domain().offset, domain().length);
-    aggregator_.emplace(storage_, plan_, direction_, std::span(&all, 1), times_);
+    if (domain_ >= 0)
+      status_ = guarded([&]() -> Status {
+        const Pattern all = Pattern::run(domain().offset, domain().length);
+        aggregator_.emplace(storage_, plan_, direction_, std::span(&all, 1), times_);
+        return {};
+      });
     return {};
   }
   if (known_.empty()) return exchange_patterns();
@@ -120,15 +133,43 @@ Status TwoPhase::take_patterns(std::span<const Buffer> encoded) {
 }
 
 Status TwoPhase::rounds() {
+  const bool writes = aggregator_ && !reads();
+  if (writes && plan_.lengthens && domain_ == std::ssize(plan_.domains) - 1 && status_)
+    status_ = guarded([&] { return aggregator_->lengthen(); });
   std::vector<Round> rounds;
   for (;; ++round_) {
-    if (aggregator_ && status_) status_ = guarded([&] { return aggregator_->next(own_slot(round_ % 2)); });
+    finish_write(round_);
+    if (aggregator_ && status_) status_ = guarded([&] { return aggregator_->next(own_slot(round_)); });
     ASSIGN_OR_RETURN(const bool more, announce(rounds));
+    const bool beside = plan_.slots > 2;
+    if (writes && beside && status_) write_beside();
     if (more) move(rounds);
-    if (aggregator_ && !reads() && status_)
-      status_ = guarded([&] { return aggregator_->flush_previous(own_slot(1 - round_ % 2)); });
-    if (!more) return {};
+    if (writes && !beside && status_)
+      status_ = guarded([&] { return aggregator_->flush_previous(own_slot(round_ + 1)); });
+    if (!more) break;
   }
+  for (int slot = 0; slot < plan_.slots; ++slot) finish_write(slot);
+  return {};
+}
+
+// The window of the round before.
+void TwoPhase::write_beside() {
+  Write& write = writes_[static_cast<std::size_t>((round_ + plan_.slots - 1) % plan_.slots)];
+  const auto task = [this, &write, window = aggregator_->take_previous(), buffer = own_slot(round_ + plan_.slots - 1)] {
+    write.done = guarded([&] { return aggregator_->write(window, buffer); });
+  };
+  status_ = guarded([&]() -> Status {
+    write.beside.post(task);
+    return {};
+  });
+}
+
+void TwoPhase::finish_write(int slot) {
+  const Stopwatch watch(times_.storage);
+  Write& write = writes_[static_cast<std::size_t>(slot % plan_.slots)];
+  while (!write.beside.idle_within(std::chrono::seconds(1))) {
+  }
+  if (status_) status_ = std::exchange(write.done, {});
 }
 
 // The agreement of a round. False when nobody has a window left or somebody failed.
@@ -157,7 +198,7 @@ void TwoPhase::move(const std::vector<Round>& rounds) {
     const Extent mine = positions(file_, rounds[domain]);
     if (mine.empty()) continue;
     const Stopwatch watch(times_.copy);
-    Side buffer{slot(domain, round_ % 2), Cursor(file_.shifted(-rounds[domain].window.offset), mine.offset)};
+    Side buffer{slot(domain, round_), Cursor(file_.shifted(-rounds[domain].window.offset), mine.offset)};
     user_.cursor.seek(mine.offset);
     reads() ? copy(user_, buffer, mine.length) : copy(buffer, user_, mine.length);
   }
@@ -168,7 +209,7 @@ void TwoPhase::move(const std::vector<Round>& rounds) {
 Result<Transferred> two_phase(Group& group, Storage& storage, const CollectivePlan& plan, Direction direction,
                               const Pattern& file, const Memory& memory, const Known& known, Times& times) {
   if (group.node_count() == 1) {
-    const Bytes length = 2 * plan.window * static_cast<Bytes>(plan.domains.size());
+    const Bytes length = plan.slots * plan.window * static_cast<Bytes>(plan.domains.size());
     ASSIGN_OR_RETURN(const SharedMemory slots, group.shared(length));
     if (slots.length > 0)
       return TwoPhase(group, slots, storage, plan, direction, file, memory, known.patterns, times).run();

@@ -100,41 +100,64 @@ Result<Pattern> repeat(const Type& type, std::int64_t count) {
   return Pattern::strided(count, type.extent, type.pattern);
 }
 
+OwnedType::~OwnedType() {
+  if (derived_) PMPI_Type_free(&datatype_);
+}
+
+OwnedType::OwnedType(OwnedType&& other) noexcept
+    : datatype_(other.datatype_), derived_(std::exchange(other.derived_, false)) {}
+
+OwnedType& OwnedType::operator=(OwnedType&& other) noexcept {
+  std::swap(datatype_, other.datatype_);
+  std::swap(derived_, other.derived_);
+  return *this;
+}
+
+OwnedType OwnedType::predefined(MPI_Datatype datatype) {
+  OwnedType type;
+  type.datatype_ = datatype;
+  return type;
+}
+
+MPI_Datatype OwnedType::release() && {
+  derived_ = false;
+  return datatype_;
+}
+
 Result<KeptType> KeptType::keep(MPI_Datatype datatype) {
   ASSIGN_OR_RETURN(const TypePtr type, decode(datatype));
   KeptType kept;
   if (type->predefined) {
-    kept.datatype_ = datatype;
+    kept.type_ = OwnedType::predefined(datatype);
     return kept;
   }
-  if (PMPI_Type_contiguous(0, datatype, &kept.datatype_) != MPI_SUCCESS)
+  MPI_Datatype made = MPI_DATATYPE_NULL;
+  if (PMPI_Type_contiguous(0, datatype, &made) != MPI_SUCCESS)
     return fail(Code::kDatatype, "the host MPI makes no type of this datatype");
-  kept.predefined_ = false;
+  kept.type_ = OwnedType(made);
   return kept;
 }
 
-Result<MPI_Datatype> KeptType::hand_out() const {
-  if (predefined_) return datatype_;
+Result<OwnedType> KeptType::original() const {
+  if (!type_.derived()) return OwnedType::predefined(type_.get());
   int count = 0;
   MPI_Aint no_address = 0;
   MPI_Datatype datatype = MPI_DATATYPE_NULL;
-  if (PMPI_Type_get_contents(datatype_, 1, 0, 1, &count, &no_address, &datatype) != MPI_SUCCESS ||
-      PMPI_Type_commit(&datatype) != MPI_SUCCESS)
+  if (PMPI_Type_get_contents(type_.get(), 1, 0, 1, &count, &no_address, &datatype) != MPI_SUCCESS)
     return fail(Code::kDatatype, "the host MPI does not give back the datatype that a type was made of");
-  return datatype;
+  OwnedType original(datatype);
+  if (PMPI_Type_commit(&datatype) != MPI_SUCCESS)
+    return fail(Code::kDatatype, "the host MPI does not commit a datatype that was committed before");
+  return original;
 }
 
-KeptType::~KeptType() {
-  if (!predefined_) PMPI_Type_free(&datatype_);
-}
-
-KeptType::KeptType(KeptType&& other) noexcept
-    : datatype_(other.datatype_), predefined_(std::exchange(other.predefined_, true)) {}
-
-KeptType& KeptType::operator=(KeptType&& other) noexcept {
-  std::swap(datatype_, other.datatype_);
-  std::swap(predefined_, other.predefined_);
-  return *this;
+Result<OwnedType> KeptType::duplicate() const {
+  ASSIGN_OR_RETURN(OwnedType type, original());
+  if (!type.derived()) return type;
+  MPI_Datatype copy = MPI_DATATYPE_NULL;
+  if (PMPI_Type_dup(type.get(), &copy) != MPI_SUCCESS)
+    return fail(Code::kDatatype, "the host MPI does not duplicate this datatype");
+  return OwnedType(copy);
 }
 
 }  // namespace stridio::mpiio

@@ -41,23 +41,38 @@ Result<Type> in_file(MPI_Datatype datatype, const Representation& representation
 // Bytes that `count` elements of `type` cover, in data order. kCount where they are more than 2^63 - 1.
 Result<Pattern> repeat(const Type& type, std::int64_t count);
 
-// Keeps a datatype that the program may free meanwhile. Not by MPI_Type_dup, which takes Open MPI milliseconds where a type
+// A handle that is freed in the end, unless it is a predefined type's.
+class OwnedType {
+ public:
+  OwnedType() = default;
+  explicit OwnedType(MPI_Datatype derived) : datatype_(derived), derived_(true) {}
+  ~OwnedType();
+  OwnedType(OwnedType&& other) noexcept;
+  OwnedType& operator=(OwnedType&& other) noexcept;
+  static OwnedType predefined(MPI_Datatype datatype);
+
+  MPI_Datatype get() const { return datatype_; }
+  bool derived() const { return derived_; }
+  MPI_Datatype release() &&;
+
+ private:
+  MPI_Datatype datatype_ = MPI_BYTE;
+  bool derived_ = false;
+};
+
+// Keeps a datatype that the program may free meanwhile; its attributes end when nothing keeps it any more. Not by MPI_Type_dup, which takes Open MPI milliseconds where a type
 // has many blocks, but by a type made of no copies of it.
 class KeptType {
  public:
-  KeptType() = default;
   static Result<KeptType> keep(MPI_Datatype datatype);
-  ~KeptType();
-  KeptType(KeptType&& other) noexcept;
-  KeptType& operator=(KeptType&& other) noexcept;
 
-  // A handle to it, committed, which the caller frees unless it is predefined.
-  Result<MPI_Datatype> hand_out() const;
-  bool predefined() const { return predefined_; }
+  // The datatype, committed: with some hosts the very one that the program made, not to be given to it.
+  Result<OwnedType> original() const;
+  // A new datatype, its duplicate; a predefined one is itself.
+  Result<OwnedType> duplicate() const;
 
  private:
-  MPI_Datatype datatype_ = MPI_BYTE;  // itself if it is predefined, else the type made of it
-  bool predefined_ = true;
+  OwnedType type_;  // itself if it is predefined, else the type made of it
 };
 
 }  // namespace stridio::mpiio

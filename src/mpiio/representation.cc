@@ -171,10 +171,9 @@ Result<Bytes> Conversion::finish(Bytes moved) {
     ASSIGN_OR_RETURN(whole, whole_items(*representation_, buffer_.signature, moved));
   }
   if (direction_ == Direction::kRead && whole.items > 0) {
-    ASSIGN_OR_RETURN(buffer_.datatype, datatype_.hand_out());
-    const Status converted = representation_->from_file(staging_.get(), whole.items, buffer_);
-    if (!datatype_.predefined()) PMPI_Type_free(&buffer_.datatype);
-    RETURN_IF_ERROR(converted);
+    ASSIGN_OR_RETURN(const OwnedType datatype, datatype_.original());
+    buffer_.datatype = datatype.get();
+    RETURN_IF_ERROR(representation_->from_file(staging_.get(), whole.items, buffer_));
   }
   return whole.bytes;
 }

@@ -138,6 +138,7 @@ bool complete_if_done(Operation& operation) {
     operation.completed = true;
   }
   if (operation.result) operation.result = finish(operation.conversion.get(), *operation.result);
+  operation.conversion.reset();  // here, as it makes MPI calls, and the worker may be the last to hold the operation
   PMPI_Grequest_complete(operation.request);
   return true;
 }

@@ -108,8 +108,10 @@ Status set_view(OpenFile& open, MPI_Offset displacement, MPI_Datatype etype, MPI
 
 Status get_view(OpenFile& open, MPI_Offset* displacement, MPI_Datatype* etype, MPI_Datatype* filetype, char* datarep) {
   *displacement = open.file->view().displacement;
-  ASSIGN_OR_RETURN(*etype, open.etype.hand_out());
-  ASSIGN_OR_RETURN(*filetype, open.filetype.hand_out());
+  ASSIGN_OR_RETURN(OwnedType same_etype, open.etype.duplicate());
+  ASSIGN_OR_RETURN(OwnedType same_filetype, open.filetype.duplicate());
+  *etype = std::move(same_etype).release();
+  *filetype = std::move(same_filetype).release();
   std::strcpy(datarep, open.datarep.c_str());
   return {};
 }

@@ -17,7 +17,6 @@
 namespace stridio {
 namespace {
 
-constexpr double kUnwanted = 1.3;  // bytes that nobody wants take caches and bandwidth from others, too
 constexpr double kSievedLatencies = 20;
 constexpr double kStagedLatencies = 4;  // the first half of a window is copied before anything moves
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
@@ -108,12 +107,12 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   sieve.largest_gap = std::min(window, Gaps::largest_of(classes));
   sieve.moved_bytes = size + holes.bytes;
   const double requests = clusters + cuts;
-  sieve.storage_seconds = transfers(requests, std::max(1.0, cuts), size + kUnwanted * holes.bytes, costs);
+  sieve.storage_seconds = transfers(requests, std::max(1.0, cuts), size + Profile::kUnwanted * holes.bytes, costs);
   if (shape.direction == Direction::kWrite) {
     sieve.storage_seconds += new_pages(shape) * profile.new_page_seconds;
     const double read = in_them + holes.bytes;
     sieve.storage_seconds +=
-        transfers(with_holes + cuts, std::max(1.0, cuts), in_them + kUnwanted * holes.bytes, profile.read);
+        transfers(with_holes + cuts, std::max(1.0, cuts), in_them + Profile::kUnwanted * holes.bytes, profile.read);
     if (rules.lock_writes) sieve.storage_seconds += std::max(1.0, cuts) * profile.lock_seconds;
     sieve.moved_bytes += read;
   }

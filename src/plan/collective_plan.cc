@@ -150,12 +150,25 @@ Gaps estimate_gaps(std::span<const RankShape> ranks) {
 constexpr std::size_t kMostPatterns = 64;  // whose union is looked at: each rank does that
 
 // Ranks that do not know each other's patterns would have to exchange and unite them. Whatever is asked for twice, the union
-// holds the largest request: no more than the rest is read in vain.
-bool read_whole(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
-                std::span<const Pattern> patterns) {
-  if (direction == Direction::kWrite || topology.nodes > 1 || !patterns.empty() || !totals.ascending) return false;
-  const double in_vain = static_cast<double>(totals.span() - totals.largest) * profile.read.byte_seconds;
-  return in_vain < static_cast<double>(totals.structure) * profile.structure_byte_seconds;
+// holds the largest request: no more than the rest is read in vain. That must be worth it everywhere, which keeps out a long
+// hole in the midst of short ones: a file that no cache holds is read page by page in any case, but not there.
+bool read_whole(Direction direction, std::span<const RankShape> ranks, const Totals& totals, const Topology& topology,
+                const Profile& profile, std::span<const Pattern> patterns) {
+  if (direction == Direction::kWrite || profile.read.waits()) return false;
+  if (topology.nodes > 1 || !patterns.empty() || !totals.ascending) return false;
+  const Bytes in_vain = totals.span() - totals.largest;
+  const double byte_seconds = Profile::kUnwanted * profile.read.byte_seconds * static_cast<double>(in_vain) /
+                              static_cast<double>(totals.span());
+  const double range_seconds =
+      static_cast<double>(totals.structure) / static_cast<double>(totals.file_ranges) * profile.structure_byte_seconds;
+  const std::vector<Change> changes = density(ranks);
+  double ranges = 0;  // a byte
+  for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
+    ranges += changes[i].ranges;
+    const auto length = static_cast<double>(changes[i + 1].offset - changes[i].offset);
+    if (length > profile.read.request_bytes() && byte_seconds >= ranges * range_seconds) return false;
+  }
+  return true;
 }
 
 Gaps gaps_of_union(std::span<const RankShape> ranks, const Totals& totals, std::span<const Pattern> patterns) {
@@ -176,18 +189,26 @@ bool takes_turns(Direction direction, const StorageCosts& costs) {
   return direction == Direction::kWrite && !costs.waits();
 }
 
+// The buffers of an aggregator where ranks share memory: one is filled, the others are under way.
+int slots_of(Direction direction, const Topology& topology, const StorageCosts& costs, const CollectiveRules& rules) {
+  const bool several = direction == Direction::kWrite && costs.waits() && !rules.lock_writes && topology.nodes == 1;
+  return several ? CollectivePlan::kMostSlots : 2;
+}
+
 // What the storage takes for the union, moved in windows by `aggregators` at once.
-double union_seconds(Direction direction, const Totals& totals, const Profile& profile, const CollectiveRules& rules,
-                     double aggregators) {
+double union_seconds(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
+                     const CollectiveRules& rules, double aggregators) {
   const StorageCosts& costs = profile.of(direction);
   const auto size = static_cast<double>(totals.united);
   // A read takes small holes along. A write does so where it may, reading them first, or sends each run.
   const int taken = std::bit_width(static_cast<std::uint64_t>(costs.request_bytes()));
   const Gaps::Class small = totals.gaps.below(std::min(taken, Gaps::kClasses));
+  const int under_way = slots_of(direction, topology, costs, rules) - 1;
+  const double rounds = std::max(1.0, rounds_of(totals, rules.window, aggregators) / under_way);
   const auto moving = [&](Direction moved, double requests, double bytes) {
     const StorageCosts& of = profile.of(moved);
     const double at_once = takes_turns(moved, of) ? 1 : aggregators;
-    const double turns = std::max(rounds_of(totals, rules.window, aggregators), requests / at_once / of.overlap);
+    const double turns = std::max(rounds, requests / at_once / of.overlap);
     const double passing = bytes / at_once * of.byte_seconds;
     return turns * of.request_seconds + (of.waits() ? std::max(passing, bytes * of.shared_byte_seconds) : passing);
   };
@@ -209,7 +230,7 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
       static_cast<double>(totals.scattered_ranges) * profile.far_range_seconds;  // a window holds few pieces of a line
   const double uniting = totals.whole ? 0 : static_cast<double>(totals.structure) * profile.structure_byte_seconds;
   const bool locks = direction == Direction::kWrite && rules.lock_writes;
-  const double storage = union_seconds(direction, totals, profile, rules, aggregators);
+  const double storage = union_seconds(direction, totals, topology, profile, rules, aggregators);
   const double working = copying + uniting;
   const double moving = takes_turns(direction, profile.of(direction))  // while one writes, others copy
                             ? std::max(storage, (working + storage) / totals.workers)
@@ -247,11 +268,12 @@ int count_aggregators(Direction direction, const Totals& totals, const Topology&
 Bytes best_window(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
                   CollectiveRules rules, int aggregators) {
   const Bytes most = rules.window;
+  const int slots = slots_of(direction, topology, profile.of(direction), rules);
   Bytes best = most;
   double least = std::numeric_limits<double>::max();
   for (Bytes window = most; window >= std::min(most, kLeastWindow); window /= 2) {
     rules.window = window;
-    const double pages = 2.0 * aggregators * static_cast<double>(window) / Profile::kPage;
+    const double pages = static_cast<double>(slots * aggregators * window) / Profile::kPage;
     const double seconds = two_phase_seconds(direction, totals, topology, profile, rules, aggregators) +
                            pages * profile.shared_page_seconds;
     if (seconds >= least) continue;
@@ -269,11 +291,13 @@ CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals,
   if (!totals.ascending) return impossible("a rank's file ranges are not in ascending order");
   if (rules.one_by_one) return impossible("atomic mode: requests must not mix");
   if (!rules.two_phase) return impossible(rules.two_phase_reason);
-  return {Strategy::kTwoPhase, true,
-          two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * totals.two_phase_correction,
-          fmt::format("{}, windows of {} bytes at most for {} bytes in {}, together in {}",
-                      counted(aggregators, "aggregator"), rules.window, totals.size,
-                      counted(totals.file_ranges, "range"), counted(std::llround(1 + totals.gaps.count()), "run"))};
+  return {
+      Strategy::kTwoPhase, true,
+      two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * totals.two_phase_correction,
+      fmt::format("{}, windows of {} bytes at most for {} bytes in {}, together in {}",
+                  counted(aggregators, "aggregator"), rules.window, totals.size, counted(totals.file_ranges, "range"),
+                  totals.whole ? fmt::format("{} bytes, which are read whole", totals.span())
+                               : counted(std::llround(1 + totals.gaps.count()), "run"))};
 }
 
 CollectiveCandidate propose_independent(Direction direction, const Totals& totals, const Profile& profile) {
@@ -365,7 +389,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   Totals totals = sum(ranks, topology);
   if (totals.size == 0) return plan;
   if (direction == Direction::kWrite && rules.lock_writes) totals.in_turn = seconds_in_turn(ranks);
-  totals.whole = read_whole(direction, totals, topology, profile, patterns);
+  totals.whole = read_whole(direction, ranks, totals, topology, profile, patterns);
   totals.united = totals.whole ? totals.span() : std::min(totals.size, totals.span());
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
@@ -390,6 +414,11 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(sized.window, longest);
   plan.deep = deep_of(costs);
+  const bool writes = direction == Direction::kWrite;
+  const bool several = plan.domains.size() > 1 || longest > plan.window;
+  plan.lengthens = writes && totals.fresh > 0 && several && plan.deep.extend_first;
+  plan.deep.extend_first = plan.deep.extend_first && totals.fresh > 0 && !plan.lengthens;
+  plan.slots = slots_of(direction, topology, costs, rules);
   plan.read = profile.read;
   plan.write = profile.write;
   plan.largest_gap = static_cast<Bytes>(costs.request_bytes());
@@ -401,11 +430,11 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
 
 bool CollectivePlan::modify_holes(Bytes span, Bytes bytes, std::int64_t runs) const {
   if (!may_modify_holes || runs == 1) return false;
-  const double whole = read.request_seconds + write.request_seconds +
-                       static_cast<double>(span) * (read.byte_seconds + write.byte_seconds);
+  const double at_once = read.request_seconds + write.request_seconds +
+                         static_cast<double>(span) * (read.byte_seconds + write.byte_seconds);
   const double as_list = std::max(1.0, static_cast<double>(runs) / write.overlap) * write.request_seconds +
                          static_cast<double>(bytes) * write.byte_seconds;
-  return whole < as_list;
+  return at_once < as_list;
 }
 
 std::string CollectivePlan::explain() const {

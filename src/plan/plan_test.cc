@@ -166,14 +166,15 @@ TEST(Plan, NewPagesAreLeftToCalls) {
 // ---- A group
 
 CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& files, const Profile& profile,
-                             const CollectiveRules& rules = {}, double correction = 1, bool known = true) {
+                             const CollectiveRules& rules = {}, double correction = 1, bool known = true,
+                             Bytes file_size = std::numeric_limits<Bytes>::max()) {
   std::vector<RankShape> shapes;
   Topology topology{.node_of = std::vector<int>(files.size(), 0), .nodes = 1};
   AccessRules access;
   access.lock_writes = rules.lock_writes;
   for (const Pattern& file : files) {
     const Pattern memory = Pattern::run(0, file.size());
-    const RequestShape shape = shape_of(direction, file, memory);
+    const RequestShape shape = shape_of(direction, file, memory, file_size);
     const AccessPlan own = plan_access(shape, kPlain, profile, access);
     shapes.push_back(rank_shape(shape, file, own, 2, correction));
   }
@@ -230,8 +231,29 @@ TEST(CollectivePlan, HolesAreReadWhereToFindThemCostsMore) {
   EXPECT_FALSE(whole(Direction::kRead, dealt(4, 100000, 6400), false));
   const auto one = dealt(1, 100000, 6400).front();
   EXPECT_FALSE(whole(Direction::kRead, std::vector<Pattern>(4, one), false)) << "all read the same pieces";
-  Profile slow = far(1e-3, 1e7);
-  EXPECT_FALSE(plan_together(Direction::kRead, dense, slow, rules, 1, false).whole);
+  EXPECT_FALSE(plan_together(Direction::kRead, dense, far(1e-3, 1e12), rules, 1, false).whole);
+  auto parted = dense;
+  for (Pattern& each : parted) {
+    const Bytes half = each.size() / 2;
+    each = Pattern::sequence({each.slice(0, half), each.slice(half, each.size()).shifted(16 << 20)});
+  }
+  EXPECT_FALSE(whole(Direction::kRead, parted, false)) << "one long hole";
+}
+
+TEST(CollectivePlan, WindowsOfAWriteThatIsWaitedForOverlap) {
+  const auto files = interleaved(4, 100000, 64);
+  Profile profile = far(1e-3, 1e9);
+  profile.write.extends_alone = true;
+  const CollectivePlan plan = plan_together(Direction::kWrite, files, profile, {}, 1, true, 0);
+  EXPECT_EQ(plan.slots, 3);
+  EXPECT_TRUE(plan.lengthens);
+  EXPECT_FALSE(plan.deep.extend_first) << "once for all windows";
+  EXPECT_FALSE(plan_together(Direction::kWrite, files, profile).lengthens) << "the file is long enough";
+  CollectiveRules locked;
+  locked.lock_writes = true;
+  EXPECT_EQ(plan_together(Direction::kWrite, files, profile, locked).slots, 2);
+  EXPECT_EQ(plan_together(Direction::kRead, files, profile).slots, 2);
+  EXPECT_EQ(plan_together(Direction::kWrite, files, Profile{}).slots, 2);
 }
 
 TEST(CollectivePlan, NearbyWindowsAreShortAndGrowWithTheRequest) {

@@ -29,6 +29,7 @@ struct StorageCosts {
 
 struct Profile {
   static constexpr Bytes kPage = 4096;
+  static constexpr double kUnwanted = 1.3;  // bytes that nobody wants take caches and bandwidth from others, too
 
   StorageCosts read, write;
   double copy_byte_seconds = 1.2e-10;  // one byte moved between buffers (8 GB/s)
