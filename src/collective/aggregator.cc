@@ -96,13 +96,16 @@ Status Aggregator::flush_previous(std::byte* buffer) {
   return write(take_previous(), buffer);
 }
 
+// Null where writes do not lock.
+Result<std::unique_ptr<RangeLock>> Aggregator::lock_of(Extent range) const {
+  if (!plan_.lock_writes) return nullptr;
+  return storage_.lock(range, LockMode::kExclusive);
+}
+
 Status Aggregator::write(const FileWindow& window, std::byte* buffer) const {
   if (window.empty()) return {};
   const Extent range = window.range;
-  std::unique_ptr<RangeLock> lock;
-  if (plan_.lock_writes) {
-    ASSIGN_OR_RETURN(lock, storage_.lock(range, LockMode::kExclusive));
-  }
+  ASSIGN_OR_RETURN(const auto lock, lock_of(range));
   Bytes bytes = 0;
   for (const Extent& run : window.runs) bytes += run.length;
   if (!plan_.modify_holes(range.length, bytes, std::ssize(window.runs)))
@@ -120,7 +123,9 @@ Status Aggregator::write(const FileWindow& window, std::byte* buffer) const {
 
 Status Aggregator::lengthen() const {
   constexpr std::byte kZero{};
-  RETURN_IF_ERROR(storage_.write({plan_.domains.back().range.end() - 1, 1}, &kZero));
+  const Extent last{plan_.domains.back().range.end() - 1, 1};
+  ASSIGN_OR_RETURN(const auto lock, lock_of(last));
+  RETURN_IF_ERROR(storage_.write(last, &kZero));
   return {};
 }
 

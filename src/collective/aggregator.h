@@ -50,6 +50,7 @@ class Aggregator {
   FileWindow find();
   Bytes count(const Extent& range) const;
   Status fetch(std::byte* buffer);
+  Result<std::unique_ptr<RangeLock>> lock_of(Extent range) const;
 
   Storage& storage_;
   const CollectivePlan& plan_;
