@@ -134,12 +134,8 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   const auto begin = [&](Half& half) {
     const Stopwatch watch(times.storage);
     const auto task = [&] { half.moved = guarded([&] { return move(plan, storage, direction, half.batch); }); };
-    try {
-      if (plan.pipelined) return half.beside.post(task);
-    } catch (const std::exception&) {  // no thread to be had
-      both = false;
-    }
-    task();
+    if (!plan.pipelined) return task();
+    both = half.beside.post_or_run(task) && both;
   };
   const auto end = [&](Half& half) -> Result<Bytes> {
     const Stopwatch watch(times.storage);

@@ -37,6 +37,16 @@ void Worker::post(std::function<void()> task) {
   changed_.notify_all();
 }
 
+bool Worker::post_or_run(const std::function<void()>& task) {
+  try {
+    post(task);
+    return true;
+  } catch (const std::exception&) {
+    task();
+    return false;
+  }
+}
+
 bool Worker::idle_within(std::chrono::microseconds longest) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, longest, [&] { return tasks_.empty() && !busy_; });

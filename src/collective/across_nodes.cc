@@ -496,7 +496,7 @@ Status AcrossNodes::beside_storage(Rest rest) {
     });
   };
   note(guarded([&]() -> Status {
-    worker_.post(store);
+    worker_.post_or_run(store);
     return {};
   }));
   const Status done = guarded(rest);

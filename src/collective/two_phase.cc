@@ -155,11 +155,11 @@ Status TwoPhase::rounds() {
 // The window of the round before.
 void TwoPhase::write_beside() {
   Write& write = writes_[static_cast<std::size_t>((round_ + plan_.slots - 1) % plan_.slots)];
-  const auto task = [this, &write, window = aggregator_->take_previous(), buffer = own_slot(round_ + plan_.slots - 1)] {
-    write.done = guarded([&] { return aggregator_->write(window, buffer); });
-  };
   status_ = guarded([&]() -> Status {
-    write.beside.post(task);
+    write.beside.post_or_run(
+        [this, &write, window = aggregator_->take_previous(), buffer = own_slot(round_ + plan_.slots - 1)] {
+          write.done = guarded([&] { return aggregator_->write(window, buffer); });
+        });
     return {};
   });
 }

@@ -30,6 +30,7 @@ struct Totals : RankShape {
   bool whole = false;  // all between the first and the last byte is read
   Bytes united = 0;    // what two-phase moves for all, at most, but for the holes in it;
   Gaps gaps;           // ... that it meets
+  int under_way = 1;   // windows of an aggregator at a time
 
   Bytes span() const { return upper - lower; }
 };
@@ -189,28 +190,32 @@ bool takes_turns(Direction direction, const StorageCosts& costs) {
   return direction == Direction::kWrite && !costs.waits();
 }
 
-// The buffers of an aggregator where ranks share memory: one is filled, the others are under way.
-int slots_of(Direction direction, const Topology& topology, const StorageCosts& costs, const CollectiveRules& rules) {
+// Where ranks share memory, a window is filled while others are written.
+int windows_under_way(Direction direction, const Topology& topology, const StorageCosts& costs,
+                      const CollectiveRules& rules) {
   const bool several = direction == Direction::kWrite && costs.waits() && !rules.lock_writes && topology.nodes == 1;
-  return several ? CollectivePlan::kMostSlots : 2;
+  return several ? CollectivePlan::kMostSlots - 1 : 1;
 }
 
 // What the storage takes for the union, moved in windows by `aggregators` at once.
-double union_seconds(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
-                     const CollectiveRules& rules, double aggregators) {
+double union_seconds(Direction direction, const Totals& totals, const Profile& profile, const CollectiveRules& rules,
+                     double aggregators) {
   const StorageCosts& costs = profile.of(direction);
   const auto size = static_cast<double>(totals.united);
   // A read takes small holes along. A write does so where it may, reading them first, or sends each run.
   const int taken = std::bit_width(static_cast<std::uint64_t>(costs.request_bytes()));
   const Gaps::Class small = totals.gaps.below(std::min(taken, Gaps::kClasses));
-  const int under_way = slots_of(direction, topology, costs, rules) - 1;
-  const double rounds = std::max(1.0, rounds_of(totals, rules.window, aggregators) / under_way);
+  const double rounds = rounds_of(totals, rules.window, aggregators);
   const auto moving = [&](Direction moved, double requests, double bytes) {
     const StorageCosts& of = profile.of(moved);
     const double at_once = takes_turns(moved, of) ? 1 : aggregators;
-    const double turns = std::max(rounds, requests / at_once / of.overlap);
+    const double latencies = std::max(rounds, requests / at_once / of.overlap) * of.request_seconds;
     const double passing = bytes / at_once * of.byte_seconds;
-    return turns * of.request_seconds + (of.waits() ? std::max(passing, bytes * of.shared_byte_seconds) : passing);
+    if (!of.waits()) return latencies + passing;
+    const double together = bytes * of.shared_byte_seconds;
+    const bool lists = requests > rounds * at_once;  // whose requests are many at once by themselves
+    if (totals.under_way == 1 || lists) return latencies + std::max(passing, together);
+    return of.request_seconds + std::max((latencies + passing) / totals.under_way, together);
   };
   const double with_holes = size + small.bytes, runs = 1 + totals.gaps.count();
   if (direction == Direction::kRead) return moving(direction, runs - small.count, with_holes);
@@ -230,7 +235,7 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
       static_cast<double>(totals.scattered_ranges) * profile.far_range_seconds;  // a window holds few pieces of a line
   const double uniting = totals.whole ? 0 : static_cast<double>(totals.structure) * profile.structure_byte_seconds;
   const bool locks = direction == Direction::kWrite && rules.lock_writes;
-  const double storage = union_seconds(direction, totals, topology, profile, rules, aggregators);
+  const double storage = union_seconds(direction, totals, profile, rules, aggregators);
   const double working = copying + uniting;
   const double moving = takes_turns(direction, profile.of(direction))  // while one writes, others copy
                             ? std::max(storage, (working + storage) / totals.workers)
@@ -267,13 +272,12 @@ int count_aggregators(Direction direction, const Totals& totals, const Topology&
 // Longer windows take fewer rounds and requests, but more memory, which the first call has to get.
 Bytes best_window(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
                   CollectiveRules rules, int aggregators) {
-  const Bytes most = rules.window;
-  const int slots = slots_of(direction, topology, profile.of(direction), rules);
+  const Bytes most = rules.window, least_window = totals.under_way > 1 ? Deep{}.unit : kLeastWindow;
   Bytes best = most;
   double least = std::numeric_limits<double>::max();
-  for (Bytes window = most; window >= std::min(most, kLeastWindow); window /= 2) {
+  for (Bytes window = most; window >= std::min(most, least_window); window /= 2) {
     rules.window = window;
-    const double pages = static_cast<double>(slots * aggregators * window) / Profile::kPage;
+    const double pages = static_cast<double>((totals.under_way + 1) * aggregators * window) / Profile::kPage;
     const double seconds = two_phase_seconds(direction, totals, topology, profile, rules, aggregators) +
                            pages * profile.shared_page_seconds;
     if (seconds >= least) continue;
@@ -392,11 +396,15 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   totals.whole = read_whole(direction, ranks, totals, topology, profile, patterns);
   totals.united = totals.whole ? totals.span() : std::min(totals.size, totals.span());
   totals.gaps = gaps_of_union(ranks, totals, patterns);
-  const int aggregators = count_aggregators(direction, totals, topology, profile, rules);
-  CollectiveRules sized = rules;
   // A window of what is stored in the order of writing is gathered from all over it: the longer, the fewer pieces are cut.
-  if (rules.shorter_windows && !caps.appends && topology.nodes == 1)
-    sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
+  const bool shorter = rules.shorter_windows && !caps.appends && topology.nodes == 1;
+  const int under_way = windows_under_way(direction, topology, costs, rules);
+  CollectiveRules sized = rules;
+  // Which need not hold more than a request then; but that there are several does not save aggregators: they meet each round.
+  if (shorter && under_way > 1) sized.window = std::min(rules.window, Deep{}.unit);
+  const int aggregators = count_aggregators(direction, totals, topology, profile, sized);
+  totals.under_way = under_way;
+  if (shorter) sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, profile);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
@@ -418,7 +426,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const bool several = plan.domains.size() > 1 || longest > plan.window;
   plan.lengthens = writes && totals.fresh > 0 && several && plan.deep.extend_first;
   plan.deep.extend_first = plan.deep.extend_first && totals.fresh > 0 && !plan.lengthens;
-  plan.slots = slots_of(direction, topology, costs, rules);
+  plan.slots = totals.under_way + 1;
   plan.read = profile.read;
   plan.write = profile.write;
   plan.largest_gap = static_cast<Bytes>(costs.request_bytes());
