@@ -1,5 +1,6 @@
 # The short front. Every target first runs the set-up, which is quick when nothing is missing.
 JOBS ?= $(shell nproc)
+comma := ,
 PRESETS := release dev no-mpi asan tsan
 BUILDS := $(PRESETS:%=build-%)
 CHECKS := $(PRESETS:%=check-%)
@@ -56,6 +57,7 @@ bench bench-full: build
 	cmake --build --preset release -j$(JOBS) --target slowfs
 	/usr/bin/python3 bench/run.py $(if $(filter %-full,$@),--full) $(BENCH)
 	/usr/bin/python3 bench/figures.py
+	$(if $(filter %-full,$@),/usr/bin/python3 bench/interval.py --ranks 9$(comma)16 --json build/bench/interval-full.json)
 
 bench-interval: build
 	cmake --build --preset release -j$(JOBS) --target slowfs
