@@ -22,7 +22,6 @@ constexpr double kStagedLatencies = 4;  // the first half of a window is copied 
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kCacheLine = 64;
 constexpr double kStagedScattering = 1.4;  // by way of a staging buffer each line is touched several times
-constexpr double kWorthMapping = 0.8;      // page faults of a process's threads wait for each other, and vary most
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
@@ -174,7 +173,7 @@ Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const
 }
 
 double weight(const Candidate& candidate) {
-  return candidate.method == Method::kMapped ? candidate.seconds / kWorthMapping : candidate.seconds;
+  return candidate.method == Method::kMapped ? candidate.seconds / Profile::kWorthMapping : candidate.seconds;
 }
 
 Bytes bytes_beyond(const Pattern& file, Bytes file_size) {

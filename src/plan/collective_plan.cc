@@ -359,6 +359,7 @@ RankShape united(std::span<const RankShape> ranks) {
 
 RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, int cores,
                      double two_phase_correction) {
+  const double seconds = own.method == Method::kMapped ? own.seconds / Profile::kWorthMapping : own.seconds;
   RankShape shape{.size = request.size,
                   .fresh = request.fresh,
                   .lower = file.lower(),
@@ -367,11 +368,11 @@ RankShape rank_shape(const RequestShape& request, const Pattern& file, const Acc
                   .memory_ranges = request.memory_ranges,
                   .scattered_ranges = request.scattered > 0 ? request.memory_ranges : 0,
                   .structure = file.footprint(),
-                  .independent_seconds = own.seconds,
-                  .working_seconds = own.seconds - own.storage_seconds,
+                  .independent_seconds = seconds,
+                  .working_seconds = seconds - own.storage_seconds,
                   .locking_seconds = own.locked && own.ranges > 1 ? own.seconds : 0,
                   .writing_seconds = request.direction == Direction::kWrite ? own.storage_seconds : 0,
-                  .longest_seconds = own.seconds,
+                  .longest_seconds = seconds,
                   .longest_latency = own.latency_seconds,
                   .independent_moved = own.moved_bytes,
                   .two_phase_correction = two_phase_correction,

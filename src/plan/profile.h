@@ -29,7 +29,8 @@ struct StorageCosts {
 
 struct Profile {
   static constexpr Bytes kPage = 4096;
-  static constexpr double kUnwanted = 1.3;  // bytes that nobody wants take caches and bandwidth from others, too
+  static constexpr double kUnwanted = 1.3;      // bytes that nobody wants take caches and bandwidth from others, too
+  static constexpr double kWorthMapping = 0.8;  // page faults wait for each other, and vary most
 
   StorageCosts read, write;
   double copy_byte_seconds = 1.2e-10;  // one byte moved between buffers (8 GB/s)
