@@ -321,6 +321,16 @@ TEST(CollectivePlan, LocalWritesTakeTurnsAtTheFileAndReadsDoNot) {
   EXPECT_NEAR(seconds(Direction::kRead, 4, 1), 2 * seconds(Direction::kRead, 1, 1), 1e-5) << "two cores";
 }
 
+TEST(CollectivePlan, AMappingHasToBeCheaperByAFifth) {
+  const Pattern file = pieces(100, 3000, 6000);
+  const RequestShape request = shape_of(Direction::kRead, file, Pattern::run(0, file.size()));
+  const auto seconds = [&](Method method) {
+    return rank_shape(request, file, {.method = method, .seconds = 1}, 2).independent_seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(Method::kMapped), 1.25);
+  EXPECT_DOUBLE_EQ(seconds(Method::kList), 1);
+}
+
 TEST(CollectivePlan, TheRanksCorrectionsCountTogether) {
   const auto files = interleaved(4, 100000, 64);
   const double before = plan_together(Direction::kWrite, files, far(1e-3, 1e9)).seconds;
