@@ -117,8 +117,8 @@ inline bool is_errors_abort(MPI_Errhandler handler) { return handler == MPI_ERRO
 #pragma weak PMPI_Type_commit
 #pragma weak PMPI_Type_contiguous
 #pragma weak PMPI_Type_create_keyval
-#pragma weak PMPI_Type_dup
 #pragma weak PMPI_Type_delete_attr
+#pragma weak PMPI_Type_dup
 #pragma weak PMPI_Type_free
 #pragma weak PMPI_Type_free_keyval
 #pragma weak PMPI_Type_get_attr
