@@ -423,10 +423,10 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(sized.window, longest);
   plan.deep = deep_of(costs);
-  const bool writes = direction == Direction::kWrite;
-  const bool several = plan.domains.size() > 1 || longest > plan.window;
-  plan.lengthens = writes && totals.fresh > 0 && several && plan.deep.extend_first;
-  plan.deep.extend_first = plan.deep.extend_first && totals.fresh > 0 && !plan.lengthens;
+  // Fresh bytes are a write's. What is stored in the order of writing is lengthened by who stores it.
+  const bool lengthened = plan.deep.extend_first && totals.fresh > 0 && !caps.appends;
+  plan.lengthens = lengthened && (plan.domains.size() > 1 || longest > plan.window);
+  plan.deep.extend_first = lengthened && !plan.lengthens;
   plan.slots = totals.under_way + 1;
   plan.read = profile.read;
   plan.write = profile.write;
