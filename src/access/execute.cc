@@ -130,12 +130,12 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
     Side staged{half.data, Cursor(Pattern::run(0, bytes))};
     direction == Direction::kRead ? copy(user, staged, bytes) : copy(staged, user, bytes);
   };
-  bool both = plan.pipelined && !plan.locked;  // under way at once; else an error ends the access before the next
+  const bool both = plan.pipelined && !plan.locked;  // under way at once; else an error ends the access before the next
   const auto begin = [&](Half& half) {
     const Stopwatch watch(times.storage);
     const auto task = [&] { half.moved = guarded([&] { return move(plan, storage, direction, half.batch); }); };
     if (!plan.pipelined) return task();
-    both = half.beside.post_or_run(task) && both;
+    half.beside.post_or_run(task);
   };
   const auto end = [&](Half& half) -> Result<Bytes> {
     const Stopwatch watch(times.storage);
@@ -165,14 +165,13 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
     return {};
   };
   for (bool more = true; more && !done.eof; std::swap(next, last)) {
-    const bool ahead = both;  // of what is taken
-    if (!ahead) RETURN_IF_ERROR(take(*last));
+    if (!both) RETURN_IF_ERROR(take(*last));
     more = at.position() < to && !done.eof;
     if (more) {
       fill_staged(next->batch, at, next->data, std::min(room, to - at.position()));
       begin(*next);
     }
-    if (ahead) RETURN_IF_ERROR(take(*last));
+    if (both) RETURN_IF_ERROR(take(*last));
   }
   const Transferred all = done;
   RETURN_IF_ERROR(end(*last));  // asked for before the end of the file was met

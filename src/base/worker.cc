@@ -37,14 +37,14 @@ void Worker::post(std::function<void()> task) {
   changed_.notify_all();
 }
 
-bool Worker::post_or_run(const std::function<void()>& task) {
+void Worker::post_or_run(const std::function<void()>& task) {
   try {
-    post(task);
-    return true;
+    return post(task);
   } catch (const std::exception&) {
-    task();
-    return false;
+    while (!idle_within(std::chrono::seconds(1))) {
+    }
   }
+  task();
 }
 
 bool Worker::idle_within(std::chrono::microseconds longest) {

@@ -23,8 +23,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   void post(std::function<void()> task);
-  // Where no thread is to be had the task runs here and now, and this is false.
-  bool post_or_run(const std::function<void()>& task);
+  // Where there is no thread or memory for that, the task runs here, after those before it.
+  void post_or_run(const std::function<void()>& task);
   // Whether every posted task has ended, after waiting for that at most `longest`.
   bool idle_within(std::chrono::microseconds longest);
 

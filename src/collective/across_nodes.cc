@@ -66,7 +66,7 @@ class AcrossNodes {
   void keep_patterns();
 
   Status rounds();
-  Result<bool> announce();
+  Result<Next> announce();
   Status publish(const std::vector<Bytes>& mine);
   std::vector<Batch> batches() const;
   Status write_round(const std::vector<Batch>& all);
@@ -341,8 +341,9 @@ Status AcrossNodes::rounds() {
     status_ = guarded([&] { return aggregator_->lengthen(); });
   if (aggregator_ && status_) status_ = guarded([&] { return aggregator_->next(slot(*domain_, 0)); });
   for (;; ++round_) {
-    ASSIGN_OR_RETURN(const bool more, announce());
-    if (!more) break;
+    ASSIGN_OR_RETURN(const Next next, announce());
+    if (next == Next::kFail) return {};
+    if (next == Next::kEnd) break;
     std::vector<Bytes> sizes;
     mine_.clear();
     for (const Round& round : round_of_) {
@@ -357,8 +358,8 @@ Status AcrossNodes::rounds() {
   return {};
 }
 
-// The agreement of a round. False when nobody has a window left or somebody failed.
-Result<bool> AcrossNodes::announce() {
+// The agreement of a round.
+Result<Next> AcrossNodes::announce() {
   const Stopwatch watch(times_.waiting);
   Round mine = aggregator_ ? aggregator_->round() : Round{};
   mine.failed = status_ ? 0 : 1;
@@ -375,7 +376,7 @@ Result<bool> AcrossNodes::announce() {
   }
   RETURN_IF_ERROR(levels_.allgather(std::as_bytes(std::span(told)), std::as_writable_bytes(std::span(all))));
   for (const Round& round : all)
-    if (round.failed != 0) return false;
+    if (round.failed != 0) return Next::kFail;
   bool more = false;
   round_of_.clear();
   for (std::size_t i = 0; i < domains(); ++i) {
@@ -384,7 +385,7 @@ Result<bool> AcrossNodes::announce() {
     more = more || !round.window.empty();
     if (reads() && round.valid_end < round.window.end()) end_of_file_ = std::min(end_of_file_, round.valid_end);
   }
-  return more;
+  return more ? Next::kMove : Next::kEnd;
 }
 
 // Shows the members of the node how many bytes each of them has for each domain.

@@ -15,6 +15,10 @@ struct Round {
   std::int32_t failed = 0;
 };
 
+// What the ranks do after they have told each other: move a window's bytes, end, as nobody has one left, or give up: then
+// bytes of the window before may be missing, too.
+enum class Next { kMove, kEnd, kFail };
+
 // The data positions of `file` that lie in a round's window.
 Extent positions(const Pattern& file, const Round& round);
 
@@ -41,7 +45,7 @@ class Aggregator {
   FileWindow take_previous();
   Status write(const FileWindow& window, std::byte* buffer) const;
   // Before any window, by who serves the last domain, where the plan says so: the file reaches to its end.
-  Status lengthen() const;
+  Status lengthen();
 
   Round round() const { return {window_.range, valid_end_}; }
   std::int64_t requests() const { return requests_; }

@@ -49,7 +49,7 @@ class TwoPhase {
   Status exchange_patterns();
   Status take_patterns(std::span<const Buffer> encoded);
   Status rounds();
-  Result<bool> announce(std::vector<Round>& rounds);
+  Result<Next> announce(std::vector<Round>& rounds);
   void move(const std::vector<Round>& rounds);
   void write_beside();
   void finish_write(int slot);
@@ -77,6 +77,7 @@ class TwoPhase {
   Status status_;  // this rank's own; reported in the next agreement
 
   struct Write {
+    FileWindow window;
     Status done;
     Worker beside;
   };
@@ -113,12 +114,15 @@ Status TwoPhase::set_up() {
 Status TwoPhase::exchange_patterns() {
   const Stopwatch watch(times_.exchange);
   std::vector<Buffer> sends(static_cast<std::size_t>(group_.size()));
-  for (const FileDomain& domain : plan_.domains) {
-    const Pattern part = file_.clip(domain.range);
-    if (!part.empty()) sends[static_cast<std::size_t>(domain.aggregator)] = part.encode();
-  }
+  status_ = guarded([&]() -> Status {
+    for (const FileDomain& domain : plan_.domains) {
+      const Pattern part = file_.clip(domain.range);
+      if (!part.empty()) sends[static_cast<std::size_t>(domain.aggregator)] = part.encode();
+    }
+    return {};
+  });
   ASSIGN_OR_RETURN(const std::vector<Buffer> received, alltoallv(group_, sends));
-  if (domain_ >= 0) status_ = guarded([&] { return take_patterns(received); });
+  if (domain_ >= 0 && status_) status_ = guarded([&] { return take_patterns(received); });
   return {};
 }
 
@@ -140,13 +144,18 @@ Status TwoPhase::rounds() {
   for (;; ++round_) {
     finish_write(round_);
     if (aggregator_ && status_) status_ = guarded([&] { return aggregator_->next(own_slot(round_)); });
-    ASSIGN_OR_RETURN(const bool more, announce(rounds));
+    ASSIGN_OR_RETURN(const Next next, announce(rounds));
+    if (next == Next::kFail) break;
     const bool beside = plan_.slots > 2;
-    if (writes && beside && status_) write_beside();
-    if (more) move(rounds);
+    if (writes && beside) write_beside();
+    if (next == Next::kMove && status_)
+      status_ = guarded([&]() -> Status {
+        move(rounds);
+        return {};
+      });
     if (writes && !beside && status_)
       status_ = guarded([&] { return aggregator_->flush_previous(own_slot(round_ + 1)); });
-    if (!more) break;
+    if (next == Next::kEnd) break;
   }
   for (int slot = 0; slot < plan_.slots; ++slot) finish_write(slot);
   return {};
@@ -156,10 +165,10 @@ Status TwoPhase::rounds() {
 void TwoPhase::write_beside() {
   Write& write = writes_[static_cast<std::size_t>((round_ + plan_.slots - 1) % plan_.slots)];
   status_ = guarded([&]() -> Status {
-    write.beside.post_or_run(
-        [this, &write, window = aggregator_->take_previous(), buffer = own_slot(round_ + plan_.slots - 1)] {
-          write.done = guarded([&] { return aggregator_->write(window, buffer); });
-        });
+    write.window = aggregator_->take_previous();
+    write.beside.post_or_run([this, &write, buffer = own_slot(round_ + plan_.slots - 1)] {
+      write.done = guarded([&] { return aggregator_->write(write.window, buffer); });
+    });
     return {};
   });
 }
@@ -172,8 +181,8 @@ void TwoPhase::finish_write(int slot) {
   if (status_) status_ = std::exchange(write.done, {});
 }
 
-// The agreement of a round. False when nobody has a window left or somebody failed.
-Result<bool> TwoPhase::announce(std::vector<Round>& rounds) {
+// The agreement of a round.
+Result<Next> TwoPhase::announce(std::vector<Round>& rounds) {
   const Stopwatch watch(times_.waiting);
   Round mine = aggregator_ ? aggregator_->round() : Round{};
   mine.failed = status_ ? 0 : 1;
@@ -181,14 +190,14 @@ Result<bool> TwoPhase::announce(std::vector<Round>& rounds) {
   rounds.clear();
   bool more = false;
   for (const Round& round : all)
-    if (round.failed != 0) return false;
+    if (round.failed != 0) return Next::kFail;
   for (const FileDomain& domain : plan_.domains) {
     const Round& round = all[static_cast<std::size_t>(domain.aggregator)];
     rounds.push_back(round);
     more = more || !round.window.empty();
     if (reads() && round.valid_end < round.window.end()) end_of_file_ = std::min(end_of_file_, round.valid_end);
   }
-  return more;
+  return more ? Next::kMove : Next::kEnd;
 }
 
 void TwoPhase::move(const std::vector<Round>& rounds) {

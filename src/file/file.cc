@@ -530,8 +530,7 @@ CollectiveRules FileImpl::collective_rules(Direction direction) const {
   rules.aggregators = hints.cb_nodes;
   rules.window = hints.cb_buffer_size;
   rules.shorter_windows = hints.cb_buffer_size == Hints{}.cb_buffer_size;
-  rules.lock_writes = hints.ds_write == Switch::kEnable && parts_.storage->has_locks();
-  rules.may_modify_holes = rules.lock_writes && parts_.readable;
+  rules.may_modify_holes = hints.ds_write == Switch::kEnable && parts_.readable;
   rules.one_by_one = atomic_;
   rules.force = hints.method;
   return rules;

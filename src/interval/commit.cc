@@ -358,7 +358,7 @@ Status IntervalFile::finish(const Root& root, std::uint32_t sum, Finished& told)
   Status both;
   {
     Worker beside;
-    beside.post([&] { told.reuse = nobody_reads_before(root.generation); });
+    beside.post_or_run([&] { told.reuse = nobody_reads_before(root.generation); });
     both = storage_->sync();
     if (both) both = slot(root.generation + 1);  // durable before the next commit writes a slot
   }

@@ -87,10 +87,14 @@ Status start(const std::shared_ptr<OpenFile>& open, MPI_File fh, Form form, MPI_
   const std::shared_ptr<Operation> operation = enroll(open, fh, request, caller);
   operation->conversion = std::move(prepared.conversion);
   Worker& worker = form.collective ? open->collective_worker : open->independent_worker;
-  worker.post([operation, access = std::move(access)] {
-    const InCall in_call(operation->caller, operation->file->file->path());
-    finish(operation, guarded([&] { return operation->file->file->transfer(access); }));
+  const Status posted = guarded([&]() -> Status {
+    worker.post_or_run([operation, access = std::move(access)] {
+      const InCall in_call(operation->caller, operation->file->file->path());
+      finish(operation, guarded([&] { return operation->file->file->transfer(access); }));
+    });
+    return {};
   });
+  if (!posted) finish(operation, fail(posted.error()));
   return {};
 }
 

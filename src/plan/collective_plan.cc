@@ -23,8 +23,8 @@ namespace {
 // Of all ranks.
 struct Totals : RankShape {
   std::int64_t pieces = 0;
-  bool alternate = false;  // writes, of ranks that have several each
-  double in_turn = 0;      // where writes lock: of the ranks that wait for one another
+  double in_turn = 0;  // where writes lock: of the ranks that wait for one another
+  bool locks = false;  // a write, of which all do
   int workers = 1;
   Bytes largest = 0;   // of the ranks' sizes
   bool whole = false;  // all between the first and the last byte is read
@@ -56,9 +56,7 @@ Totals sum(std::span<const RankShape> ranks, const Topology& topology) {
   Totals totals;
   static_cast<RankShape&>(totals) = united(ranks);
   for (const RankShape& rank : ranks) {
-    const std::int64_t pieces = std::max(rank.file_ranges, rank.memory_ranges);
-    totals.pieces += pieces;
-    totals.alternate = totals.alternate || pieces > 1;
+    totals.pieces += std::max(rank.file_ranges, rank.memory_ranges);
     totals.largest = std::max(totals.largest, rank.size);
   }
   totals.workers = std::min(static_cast<int>(topology.node_of.size()), totals.cores * topology.nodes);
@@ -191,10 +189,9 @@ bool takes_turns(Direction direction, const StorageCosts& costs) {
 }
 
 // Where ranks share memory, a window is filled while others are written.
-int windows_under_way(Direction direction, const Topology& topology, const StorageCosts& costs,
-                      const CollectiveRules& rules) {
-  const bool several = direction == Direction::kWrite && costs.waits() && !rules.lock_writes && topology.nodes == 1;
-  return several ? CollectivePlan::kMostSlots - 1 : 1;
+int windows_under_way(Direction direction, const Totals& totals, const Topology& topology, const StorageCosts& costs) {
+  const bool beside = direction == Direction::kWrite && costs.waits() && !totals.locks && topology.nodes == 1;
+  return beside ? CollectivePlan::kMostSlots - 1 : 1;
 }
 
 // What the storage takes for the union, moved in windows by `aggregators` at once.
@@ -221,7 +218,7 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   if (direction == Direction::kRead) return moving(direction, runs - small.count, with_holes);
   const double adding = static_cast<double>(totals.fresh) / Profile::kPage * profile.new_page_seconds;
   const double as_list = adding + moving(direction, runs, size);
-  if (!rules.may_modify_holes) return as_list;
+  if (!rules.may_modify_holes || !totals.locks) return as_list;
   return std::min(as_list, adding + moving(Direction::kRead, 1, with_holes) + moving(direction, 1, with_holes));
 }
 
@@ -234,7 +231,6 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
       copies * (bytes * profile.copy_byte_seconds + static_cast<double>(totals.pieces) * profile.copy_range_seconds) +
       static_cast<double>(totals.scattered_ranges) * profile.far_range_seconds;  // a window holds few pieces of a line
   const double uniting = totals.whole ? 0 : static_cast<double>(totals.structure) * profile.structure_byte_seconds;
-  const bool locks = direction == Direction::kWrite && rules.lock_writes;
   const double storage = union_seconds(direction, totals, profile, rules, aggregators);
   const double working = copying + uniting;
   const double moving = takes_turns(direction, profile.of(direction))  // while one writes, others copy
@@ -242,7 +238,7 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
                             : working / totals.workers + storage;
   const bool crowded = topology.nodes > 1 || std::ssize(topology.node_of) > totals.workers;
   const double agreement = crowded ? profile.crowded_agreement_seconds : profile.agreement_seconds;
-  return (3 + rounds) * agreement + (locks ? rounds * profile.lock_seconds : 0) + moving;
+  return (3 + rounds) * agreement + (totals.locks ? rounds * profile.lock_seconds : 0) + moving;
 }
 
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
@@ -312,7 +308,7 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
     seconds = std::max(seconds, totals.longest_latency + totals.independent_moved * costs.shared_byte_seconds);
   if (takes_turns(direction, costs))
     seconds =
-        std::max(seconds, totals.writing_seconds * (totals.alternate && totals.workers > 1 ? profile.turns_taken : 1));
+        std::max(seconds, totals.writing_seconds * (totals.alternates && totals.workers > 1 ? profile.turns_taken : 1));
   seconds = std::max(seconds, totals.in_turn);
   return {Strategy::kIndependent, true, seconds,
           fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};
@@ -352,6 +348,8 @@ RankShape united(std::span<const RankShape> ranks) {
     all.longest_latency = std::max(all.longest_latency, each.longest_latency);
     all.independent_moved += each.independent_moved;
     all.ascending = all.ascending && each.ascending;
+    all.alternates = all.alternates || each.alternates;
+    all.lockless = all.lockless || each.lockless;
   }
   if (!ranks.empty()) all.two_phase_correction = std::exp(correction / static_cast<double>(ranks.size()));
   return all;
@@ -377,7 +375,9 @@ RankShape rank_shape(const RequestShape& request, const Pattern& file, const Acc
                   .independent_moved = own.moved_bytes,
                   .two_phase_correction = two_phase_correction,
                   .cores = cores,
-                  .ascending = request.ascending};
+                  .ascending = request.ascending,
+                  .alternates = std::max(request.file_ranges, request.memory_ranges) > 1,
+                  .lockless = !own.locked};
   if (file.empty()) return shape;
   for (int i = 0; i < RankShape::kParts; ++i) {
     const Bytes position = file.size() / RankShape::kParts * i;
@@ -393,13 +393,14 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const StorageCosts& costs = profile.of(direction);
   Totals totals = sum(ranks, topology);
   if (totals.size == 0) return plan;
-  if (direction == Direction::kWrite && rules.lock_writes) totals.in_turn = seconds_in_turn(ranks);
+  totals.locks = direction == Direction::kWrite && !totals.lockless;
+  if (totals.locks) totals.in_turn = seconds_in_turn(ranks);
   totals.whole = read_whole(direction, ranks, totals, topology, profile, patterns);
   totals.united = totals.whole ? totals.span() : std::min(totals.size, totals.span());
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   // A window of what is stored in the order of writing is gathered from all over it: the longer, the fewer pieces are cut.
   const bool shorter = rules.shorter_windows && !caps.appends && topology.nodes == 1;
-  const int under_way = windows_under_way(direction, topology, costs, rules);
+  const int under_way = windows_under_way(direction, totals, topology, costs);
   CollectiveRules sized = rules;
   // Which need not hold more than a request then; but that there are several does not save aggregators: they meet each round.
   if (shorter && under_way > 1) sized.window = std::min(rules.window, Deep{}.unit);
@@ -423,17 +424,17 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(sized.window, longest);
   plan.deep = deep_of(costs);
-  // Fresh bytes are a write's. What is stored in the order of writing is lengthened by who stores it.
-  const bool lengthened = plan.deep.extend_first && totals.fresh > 0 && !caps.appends;
-  plan.lengthens = lengthened && (plan.domains.size() > 1 || longest > plan.window);
-  plan.deep.extend_first = lengthened && !plan.lengthens;
-  plan.slots = totals.under_way + 1;
+  const bool several = plan.domains.size() > 1 || longest > plan.window;
+  // What is stored in the order of writing is lengthened by who stores it.
+  plan.lengthens = direction == Direction::kWrite && plan.deep.extend_first && several && !caps.appends;
+  plan.deep.extend_first = plan.deep.extend_first && !several && !caps.appends;
+  plan.slots = longest > plan.window ? totals.under_way + 1 : 2;
   plan.read = profile.read;
   plan.write = profile.write;
   plan.largest_gap = static_cast<Bytes>(costs.request_bytes());
   plan.whole = totals.whole;
-  plan.may_modify_holes = rules.may_modify_holes;
-  plan.lock_writes = rules.lock_writes;
+  plan.may_modify_holes = rules.may_modify_holes && totals.locks;
+  plan.lock_writes = totals.locks;
   return plan;
 }
 

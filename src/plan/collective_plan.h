@@ -34,13 +34,16 @@ struct RankShape {
   double two_phase_correction = 1;    // as this rank has seen it; all of them count
   std::int32_t cores = 1;             // that the rank's node has
   bool ascending = true;
+  bool alternates = false;  // writes in pieces, between which other ranks' can come
+  bool lockless = false;    // its writes take no range locks
   // Where the data positions size * i / kParts lie: the density of the request, for domains of equal bytes.
   std::array<Offset, kParts> quantiles{};
 };
 // `own`: the plan of `request`, whose file pattern is `file`.
 RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, int cores,
                      double two_phase_correction = 1);
-// Several ranks' as one's: sums, of what is longest the longest, of corrections the mean. Its quantiles are left zero.
+// Several ranks' as one's: sums, of what is longest the longest, of corrections the mean, what is so of any. Its quantiles are
+// left zero.
 RankShape united(std::span<const RankShape> ranks);
 
 struct Topology {
@@ -55,10 +58,9 @@ struct CollectiveRules {
   int aggregators = 0;            // 0: by nodes, cores and bytes
   Bytes window = Bytes{4} << 20;  // the longest,
   bool shorter_windows = true;    // or each
-  bool may_modify_holes = false;
-  bool lock_writes = false;
-  bool one_by_one = false;  // atomic mode: the requests must not be cut and mixed
-  std::string force;        // a strategy's or an access method's name; the latter means independent
+  bool may_modify_holes = false;  // where all ranks' writes lock
+  bool one_by_one = false;        // atomic mode: the requests must not be cut and mixed
+  std::string force;              // a strategy's or an access method's name; the latter means independent
 };
 
 // The part of the file that an aggregator reads or writes for all.
@@ -82,8 +84,8 @@ struct CollectivePlan {
   Bytes window = 0;                 // an aggregator's buffer,
   int slots = 2;                    // of which it has so many where ranks share memory
   Bytes largest_gap = 0;            // a read takes holes up to this along
-  bool lengthens = false;           // a write begins with the last byte of all, alone: the rest lies within the file
-  bool whole = false;               // a read takes all of its domain: nobody asks where the requests leave holes
+  bool lengthens = false;  // a write begins with the last byte of all, alone: the rest lies within the file then
+  bool whole = false;      // a read takes all of its domain: nobody asks where the requests leave holes
   bool may_modify_holes = false;
   bool lock_writes = false;
   Deep deep = {};      // an aggregator's requests

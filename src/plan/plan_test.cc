@@ -167,14 +167,14 @@ TEST(Plan, NewPagesAreLeftToCalls) {
 
 CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& files, const Profile& profile,
                              const CollectiveRules& rules = {}, double correction = 1, bool known = true,
-                             Bytes file_size = std::numeric_limits<Bytes>::max()) {
+                             bool locks = false) {
   std::vector<RankShape> shapes;
   Topology topology{.node_of = std::vector<int>(files.size(), 0), .nodes = 1};
   AccessRules access;
-  access.lock_writes = rules.lock_writes;
+  access.lock_writes = locks;
   for (const Pattern& file : files) {
     const Pattern memory = Pattern::run(0, file.size());
-    const RequestShape shape = shape_of(direction, file, memory, file_size);
+    const RequestShape shape = shape_of(direction, file, memory);
     const AccessPlan own = plan_access(shape, kPlain, profile, access);
     shapes.push_back(rank_shape(shape, file, own, 2, correction));
   }
@@ -244,14 +244,16 @@ TEST(CollectivePlan, WindowsOfAWriteThatIsWaitedForOverlap) {
   const auto files = interleaved(4, 100000, 64);
   Profile profile = far(1e-3, 1e9);
   profile.write.extends_alone = true;
-  const CollectivePlan plan = plan_together(Direction::kWrite, files, profile, {}, 1, true, 0);
+  const CollectivePlan plan = plan_together(Direction::kWrite, files, profile);
   EXPECT_EQ(plan.slots, 3);
   EXPECT_TRUE(plan.lengthens);
   EXPECT_FALSE(plan.deep.extend_first) << "once for all windows";
-  EXPECT_FALSE(plan_together(Direction::kWrite, files, profile).lengthens) << "the file is long enough";
-  CollectiveRules locked;
-  locked.lock_writes = true;
-  EXPECT_EQ(plan_together(Direction::kWrite, files, profile, locked).slots, 2);
+  const CollectivePlan one = plan_together(Direction::kWrite, interleaved(4, 1000, 64), profile);
+  EXPECT_EQ(one.slots, 2) << "a single window";
+  EXPECT_FALSE(one.lengthens);
+  EXPECT_TRUE(one.deep.extend_first);
+  EXPECT_FALSE(plan_together(Direction::kRead, files, profile).lengthens);
+  EXPECT_EQ(plan_together(Direction::kWrite, files, profile, {}, 1, true, true).slots, 2) << "locked";
   EXPECT_EQ(plan_together(Direction::kRead, files, profile).slots, 2);
   EXPECT_EQ(plan_together(Direction::kWrite, files, Profile{}).slots, 2);
 }
@@ -288,11 +290,11 @@ TEST(CollectivePlan, WhatIsSparseForAllIsNotAggregatedForNothing) {
 }
 
 TEST(CollectivePlan, OverlappingLockedWritesAreOneAfterTheOther) {
-  CollectiveRules alone, locked;
-  alone.force = locked.force = "independent";
-  locked.lock_writes = true;
-  const auto seconds = [&](const std::vector<Pattern>& files, const CollectiveRules& rules) {
-    return plan_together(Direction::kWrite, files, far(1e-3, 1e9), rules).seconds;
+  CollectiveRules rules;
+  rules.force = "independent";
+  const bool alone = false, locked = true;
+  const auto seconds = [&](const std::vector<Pattern>& files, bool locks) {
+    return plan_together(Direction::kWrite, files, far(1e-3, 1e9), rules, 1, true, locks).seconds;
   };
   const auto mixed = interleaved(4, 640, 4096);
   EXPECT_NEAR(seconds(mixed, locked), 4 * seconds(mixed, alone), 0.2 * seconds(mixed, locked));
@@ -301,8 +303,8 @@ TEST(CollectivePlan, OverlappingLockedWritesAreOneAfterTheOther) {
   EXPECT_NEAR(seconds(apart, locked), seconds(apart, alone), 1e-5);
   // Nearby, long ranges are locked each by itself.
   const auto long_ranges = interleaved(4, 100, 1 << 20);
-  const auto at_once = [&](const CollectiveRules& rules) {
-    return plan_together(Direction::kWrite, long_ranges, Profile{}, rules).seconds;
+  const auto at_once = [&](bool locks) {
+    return plan_together(Direction::kWrite, long_ranges, Profile{}, rules, 1, true, locks).seconds;
   };
   EXPECT_NEAR(at_once(locked), at_once(alone), 0.1 * at_once(alone));
 }

@@ -144,8 +144,7 @@ void draw_collective(Random& random, Case& drawn) {
   CollectiveRules& rules = drawn.rules;
   rules.window = one_in(random, 3) ? pick(random, 16, 300) : pick(random, 300, 8000);
   rules.aggregators = static_cast<int>(pick(random, 0, drawn.crew.ranks + 1));
-  rules.lock_writes = drawn.access.lock_writes;
-  rules.may_modify_holes = rules.lock_writes && drawn.access.may_modify_holes;
+  rules.may_modify_holes = drawn.access.lock_writes && drawn.access.may_modify_holes;
   if (drawn.cell.way == Way::kIndependent) rules.force = "independent";
   if (drawn.cell.way == Way::kTwoPhaseShared || drawn.cell.way == Way::kTwoPhaseMessages) rules.force = "two_phase";
   if (drawn.cell.way == Way::kPlanned) {
