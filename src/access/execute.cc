@@ -108,8 +108,8 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
   return done;
 }
 
-// Windows in turns in the two halves of a buffer. Where the storage is waited for, both are under way while one is copied; two
-// that lock would wait for each other. Writes may begin with short ones, each four times as long as the one before.
+// Windows one after the other. Where the storage is waited for, they take turns in the two halves of a buffer, and both are
+// under way while one is copied; two that lock would wait for each other. Writes may begin with short ones, each four times as long as the one before.
 Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
   struct Half {
@@ -119,8 +119,9 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
     Worker beside = {};  // ends before what its task uses
   };
   const Bytes room = std::min(std::max<Bytes>(1, plan.window / 2), to - from);
-  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(2 * room));
-  Half one{buffer.get()}, other{buffer.get() + room};
+  const auto buffer =
+      std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>((plan.pipelined ? 2 : 1) * room));
+  Half one{buffer.get()}, other{plan.pipelined ? buffer.get() + room : buffer.get()};
   one.batch.most = other.batch.most = plan.ranges;
   Cursor at(file, from);
   Side user{memory.base, Cursor(memory.pattern, from)};
@@ -178,8 +179,67 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   return all;
 }
 
+// Windows of equal parts of several columns of the memory: in the file these lie apart.
+Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
+                                const Memory& memory, Times& times) {
+  const bool reads = direction == Direction::kRead;
+  const Columns& columns = plan.columns;
+  const auto buffer =
+      std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(columns.together * columns.part));
+  Batch batch;
+  batch.most = plan.ranges;
+  Cursor at(file);
+  Transferred done;
+  Bytes moved = 0;  // of the window
+  const auto move_batch = [&]() -> Status {
+    batch.add(buffer.get() + moved, batch.bytes);
+    ASSIGN_OR_RETURN(const Transferred now, move(plan, storage, direction, batch));
+    done += now;
+    moved += batch.bytes;
+    batch.clear();
+    return {};
+  };
+  const auto move_window = [&](Bytes position, std::int64_t count, Bytes part) -> Status {
+    const Stopwatch watch(times.storage);
+    moved = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      at.seek(position + i * columns.inside);
+      for (Bytes left = part; left > 0 && !done.eof;) {
+        const Extent range = at.next_range(left);
+        batch.add(range.offset, range.length);
+        left -= range.length;
+        if (batch.full()) RETURN_IF_ERROR(move_batch());
+      }
+    }
+    return batch.bytes > 0 ? move_batch() : Status();
+  };
+  for (std::int64_t first = 0; first < columns.count; first += columns.together) {
+    const std::int64_t count = std::min(columns.together, columns.count - first);
+    for (Bytes begin = 0; begin < columns.inside; begin += columns.part) {
+      const Bytes part = std::min(columns.part, columns.inside - begin), position = first * columns.inside + begin;
+      const Pattern of_one = memory.pattern.slice(position, position + part);
+      const auto stage = [&] {
+        const Stopwatch watch(times.copy);
+        Side user{memory.base, Cursor(Pattern::strided(count, columns.stride, of_one))};
+        Side staged{buffer.get(), Cursor(Pattern::run(0, count * part))};
+        reads ? copy(user, staged, count * part) : copy(staged, user, count * part);
+      };
+      if (!reads) stage();
+      RETURN_IF_ERROR(move_window(position, count, part));
+      if (done.eof) return done;
+      if (reads) stage();
+    }
+  }
+  return done;
+}
+
 Result<Transferred> run_list(AccessPlan plan, Storage& storage, Direction direction, const Pattern& file,
                              const Memory& memory, Times& times, Bytes from = 0) {
+  if (plan.columns.count > 0) {
+    ASSIGN_OR_RETURN(const Transferred done, run_columns(plan, storage, direction, file, memory, times));
+    if (!done.eof) return done;  // else of how many bytes there are only the data order tells
+    plan.columns = {};
+  }
   const auto run = plan.staged ? run_staged_list : run_direct_list;
   if (direction == Direction::kWrite) storage.expect_write(file.size() - from);
   const bool several = file.runs() > 2 || file.size() > 2 * plan.deep.unit;  // of two requests nothing would overlap

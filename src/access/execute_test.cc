@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <random>
 
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
@@ -130,6 +131,64 @@ TEST(Execute, AnErrorOfAnyWindowFailsTheAccess) {
       Times times;
       EXPECT_FALSE(execute(in_windows(false), *storage, direction, all, {bytes.data(), all}, times)) << first;
     }
+  }
+}
+
+// Random columns of random nests; each position's byte is found by walking both sides in data order.
+TEST(Execute, PartsOfSeveralColumnsAtATimeAreTheSameBytes) {
+  const auto seed = std::random_device()();
+  std::mt19937_64 random(seed);
+  const auto pick = [&](std::int64_t from, std::int64_t to) {
+    return std::uniform_int_distribution<std::int64_t>(from, to)(random);
+  };
+  for (int turn = 0; turn < 300; ++turn) {
+    const Bytes piece = pick(1, 12);
+    const std::int64_t count = pick(2, 9);
+    const Bytes stride = piece + pick(0, 3);
+    Pattern one = Pattern::strided(pick(2, 9), count * stride + pick(0, 5), Pattern::run(0, piece));
+    for (std::int64_t levels = pick(0, 2); levels > 0; --levels)
+      one = Pattern::strided(pick(2, 5), one.upper() + count * stride + pick(0, 99), one);
+    const Pattern memory = pick(0, 1) == 0 ? Pattern::strided(count, stride, one)
+                                           : Pattern::strided(count, -stride, one.shifted((count - 1) * stride));
+    const Bytes size = memory.size(), range = pick(1, 300);
+    const Pattern file =
+        Pattern::strided((size + range - 1) / range, range + pick(0, 20), Pattern::run(7, range)).slice(0, size);
+
+    Profile profile;
+    profile.long_range = pick(piece + 1, 40);
+    profile.staging = pick(4 * profile.long_range, 4000);
+    profile.copy_range_seconds = 0;
+    profile.scattered_range_seconds = 1;
+    AccessRules rules;
+    rules.force = "list";
+    AccessPlan plan = plan_access(shape_of(Direction::kWrite, file, memory), {}, profile, rules);
+    plan.ranges = static_cast<std::size_t>(pick(1, 50));
+    ASSERT_GT(plan.columns.together, 1) << "seed " << seed << ", turn " << turn;
+    ASSERT_EQ(plan.columns.count, count);
+
+    std::vector<std::byte> bytes(static_cast<std::size_t>(memory.upper()));
+    for (std::byte& each : bytes) each = static_cast<std::byte>(pick(0, 255));
+    const auto storage = open_memory(make_memory_file(), {.read = true, .write = true});
+    Times times;
+    ASSERT_TRUE(execute(plan, *storage, Direction::kWrite, file, {bytes.data(), memory}, times));
+    std::vector<std::byte> stored(static_cast<std::size_t>(file.upper()));
+    ASSERT_TRUE(storage->read({0, file.upper()}, stored.data()));
+    const auto byte_at = [](const Pattern& pattern, Bytes position) {
+      return static_cast<std::size_t>(Cursor(pattern, position).next_range(1).offset);
+    };
+    for (Bytes at = 0; at < size; ++at)
+      ASSERT_EQ(stored[byte_at(file, at)], bytes[byte_at(memory, at)]) << "seed " << seed << ", turn " << turn;
+
+    const Bytes end = pick(0, 1) == 0 ? file.upper() : pick(0, file.upper());
+    ASSERT_TRUE(storage->resize(end));
+    const Bytes there = file.bytes_below(end);
+    std::vector<std::byte> wanted(bytes.size(), std::byte{99}), got = wanted;
+    for (Bytes at = 0; at < there; ++at) wanted[byte_at(memory, at)] = bytes[byte_at(memory, at)];
+    const auto moved = execute(plan, *storage, Direction::kRead, file, {got.data(), memory}, times);
+    ASSERT_TRUE(moved);
+    EXPECT_EQ(moved->bytes, there);
+    EXPECT_EQ(moved->eof, there < size);
+    ASSERT_EQ(got, wanted) << "seed " << seed << ", turn " << turn;
   }
 }
 

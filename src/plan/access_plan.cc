@@ -1,5 +1,7 @@
 // Costs, in seconds, of a request of b bytes in f file and m memory ranges, of which the storage passes d at once:
 //   list   f / d requests + b storage bytes (+ b copied bytes in m ranges where memory is staged)
+//          Where memory is columns side by side, several may be staged at a time: more requests, but a line is waited for once,
+//          and not for each piece in it.
 //   direct list with f = 1
 //   mapped windows + their pages, those of holes too + b copied bytes in max(f, m) pieces
 //   sieve  as list, with h holes of k bytes taken along: (f - h) / d requests, at least one for each window, + (b + k)
@@ -72,23 +74,54 @@ Bytes sieving_window(const RequestShape& shape, const Profile& profile, const Ac
   return wants_sieve(rules) ? most : window_for(profile.of(shape.direction), kSievedLatencies, most);
 }
 
-Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules) {
+// As they go through half a staging buffer, where they may: a window is then many requests, neither waited for nor locked
+// together.
+Columns staged_columns(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules) {
+  const StorageCosts& costs = profile.of(shape.direction);
+  const bool writes = shape.direction == Direction::kWrite;
+  const bool far = costs.waits() || costs.depth > 1;
+  if (far || !shape.ascending || (writes && (caps.appends || rules.lock_writes))) return {};
+  Columns columns = shape.columns;
+  const Bytes room = profile.staging / 2;
+  columns.together = std::min<std::int64_t>(columns.count, room / profile.long_range);
+  if (columns.together < 2) return {};
+  const Bytes most = std::min(columns.inside, room / columns.together);
+  columns.part = most;
+  for (const Bytes part : columns.parts)
+    if (part > 0 && part <= most) columns.part = most / part * part;
+  return columns;
+}
+
+Candidate list_with(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules,
+                    const Columns& columns) {
   const StorageCosts& costs = profile.of(shape.direction);
   const bool appends = caps.appends && shape.direction == Direction::kWrite;
-  const double ranges = appends ? 1 : shape.ascending ? 1 + shape.gaps.count() : static_cast<double>(shape.file_ranges);
+  double ranges = appends ? 1 : shape.ascending ? 1 + shape.gaps.count() : static_cast<double>(shape.file_ranges);
+  if (columns.together > 0) ranges += static_cast<double>(shape.size / columns.part);
   const double requests = caps.native_list ? std::max(1.0, ranges / static_cast<double>(caps.largest_list)) : ranges;
-  Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList};
+  Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList, .columns = columns};
   list.why = fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"));
+  if (columns.together > 0) list.why += fmt::format(", of {} columns at a time", columns.together);
   list.moved_bytes = static_cast<double>(shape.size);
   list.storage_seconds = transfers(requests, 1, list.moved_bytes, costs);
   list.storage_seconds += new_pages(shape) * profile.new_page_seconds;
   if (rules.lock_writes && shape.direction == Direction::kWrite)
     list.storage_seconds += (locks_apart(shape, profile, rules) ? ranges : 1) * profile.lock_seconds;
   list.seconds = list.storage_seconds;
-  if (stages(shape, profile))
-    list.seconds +=
-        copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges)) + scattering(shape, profile, true);
+  if (!stages(shape, profile)) return list;
+  // Of columns a line is waited for once, and not for each piece in it.
+  const double lines = columns.together > 0 ? static_cast<double>(std::abs(columns.stride)) / kCacheLine : 1;
+  list.seconds += copying(profile, list.moved_bytes, static_cast<double>(shape.memory_ranges)) +
+                  std::min(1.0, lines) * scattering(shape, profile, true);
   return list;
+}
+
+Candidate propose_list(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules) {
+  Candidate list = list_with(shape, caps, profile, rules, {});
+  const Columns columns = stages(shape, profile) ? staged_columns(shape, caps, profile, rules) : Columns{};
+  if (columns.together == 0) return list;
+  Candidate by_columns = list_with(shape, caps, profile, rules, columns);
+  return by_columns.seconds < list.seconds ? by_columns : list;
 }
 
 // With the holes of the first `classes` classes taken along.
@@ -224,6 +257,17 @@ double scattered(const Pattern& memory) {
   return std::min(1.0, static_cast<double>(nest.levels[0].stride) / kCacheLine);
 }
 
+Columns columns_of(const Pattern& memory) {
+  if (scattered(memory) == 0) return {};
+  const Nest nest = Cursor(memory).peek();
+  if (nest.size < memory.size() || nest.depth < 2) return {};
+  const Nest::Level& outer = nest.outer();
+  if (outer.table || std::abs(outer.stride) >= kCacheLine) return {};
+  Columns columns{.count = outer.count, .stride = outer.stride, .inside = outer.inside};
+  for (std::size_t i = 0; i + 1 < static_cast<std::size_t>(nest.depth); ++i) columns.parts[i] = nest.levels[i].inside;
+  return columns;
+}
+
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory, Bytes file_size) {
   return {.direction = direction,
           .size = file.size(),
@@ -232,6 +276,7 @@ RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& m
           .file_ranges = file.contiguous() ? 1 : file.runs(),
           .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
           .scattered = scattered(memory),
+          .columns = columns_of(memory),
           .ascending = file.ascending(),
           .gaps = file.ascending() && !file.contiguous() ? gaps_of(file) : Gaps{}};
 }
@@ -263,6 +308,7 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.deep = deep_of(profile.of(shape.direction));
   plan.window =
       std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
+  plan.columns = chosen->columns;
   if (plan.method == Method::kList && locks_apart(shape, profile, rules)) plan.ranges = 1;
   if (caps.appends && shape.direction == Direction::kWrite) {
     plan.deep = {};                         // in depth each range would be a request

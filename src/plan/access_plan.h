@@ -2,6 +2,7 @@
 // Pure: no I/O, no hints, no environment; what the user or the consistency rules forbid comes in as `AccessRules`.
 #pragma once
 
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -16,6 +17,20 @@ namespace stridio {
 
 const char* name_of(Method method);
 
+// Memory whose outermost copies lie side by side, less than a cache line apart: FLASH's variables of cells. In data order each
+// of them passes over all of the memory.
+struct Columns {
+  std::int64_t count = 0;                    // 0: it is nothing like that
+  Bytes stride = 0;                          // from one to the next
+  Bytes inside = 0;                          // bytes of one
+  std::array<Bytes, Nest::kLevels> parts{};  // ... of its parts that are nests themselves, the innermost first
+
+  // How they go through a staging buffer: so many columns at once, of each so many bytes.
+  std::int64_t together = 0;
+  Bytes part = 0;
+};
+Columns columns_of(const Pattern& memory);
+
 // What counts of a request for its cost.
 struct RequestShape {
   Direction direction = Direction::kRead;
@@ -25,6 +40,7 @@ struct RequestShape {
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
   double scattered = 0;   // of the memory, as scattered() says
+  Columns columns;        // of the memory
   bool ascending = true;  // in the file
   Gaps gaps;              // if so
 };
@@ -53,6 +69,7 @@ struct Candidate {
   double storage_seconds = 0;  // of them
   double moved_bytes = 0;      // from and to the storage
   Bytes largest_gap = 0;       // sieve: holes up to this are taken along
+  Columns columns = {};        // list
 };
 
 // How the requests of one list are under way.
@@ -81,6 +98,7 @@ struct AccessPlan {
   std::size_t ranges = 1024;                               // of file or memory in one call of the storage
   Deep deep = {};
   Bytes largest_gap = 0;  // sieve: holes up to this are taken along, larger ones part requests
+  Columns columns = {};   // a staged list: of several in each window, where there are any
   double seconds = 0;     // as past calls correct it
   double uncorrected_seconds = 0;
   double storage_seconds = 0;  // of seconds

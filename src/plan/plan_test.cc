@@ -163,6 +163,32 @@ TEST(Plan, NewPagesAreLeftToCalls) {
   EXPECT_EQ(shape_of(Direction::kRead, pieces(10, 8, 16), pieces(10, 8, 16), 50).fresh, 0);
 }
 
+// 24 variables of 80 blocks of 512 cells, in the file one after the other.
+TEST(AccessPlan, MemoryInColumnsIsPassedOverOnce) {
+  constexpr Bytes kCell = 192, kVariable = 80 * 512 * 8;
+  const Pattern cells = Pattern::strided(512, kCell, Pattern::run(0, 8));
+  const Pattern memory = Pattern::strided(24, 8, Pattern::strided(80, 4096 * kCell, cells));
+  const Pattern file = Pattern::strided(24, 4 * kVariable, Pattern::run(0, kVariable));
+  const auto plan = [&](const Profile& profile, const AccessRules& rules, const Caps& caps, const Pattern& of) {
+    return plan_access(shape_of(Direction::kWrite, file, of), caps, profile, rules);
+  };
+  const Columns columns = plan(Profile{}, {}, kPlain, memory).columns;
+  EXPECT_EQ(columns.count, 24);
+  EXPECT_EQ(columns.stride, 8);
+  EXPECT_EQ(columns.inside, kVariable);
+  EXPECT_EQ(columns.together, 24);
+  EXPECT_EQ(columns.part, 5 * 4096) << "whole blocks, of all variables in half a staging buffer";
+  AccessRules locked;
+  locked.lock_writes = true;
+  Caps log = kPlain;
+  log.appends = true;
+  EXPECT_EQ(plan(far(1e-3, 1e9), {}, kPlain, memory).columns.together, 0) << "many requests";
+  EXPECT_EQ(plan(Profile{}, locked, kPlain, memory).columns.together, 0) << "one lock";
+  EXPECT_EQ(plan(Profile{}, {}, log, memory).columns.together, 0) << "stored in the order of writing";
+  const Pattern apart = Pattern::strided(24, 80 * 512 * kCell, Pattern::strided(80 * 512, kCell, Pattern::run(0, 8)));
+  EXPECT_EQ(plan(Profile{}, {}, kPlain, apart).columns.together, 0) << "a line holds one piece";
+}
+
 // ---- A group
 
 CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& files, const Profile& profile,
