@@ -337,8 +337,6 @@ void AcrossNodes::keep_patterns() {
 // ---- Rounds
 
 Status AcrossNodes::rounds() {
-  if (aggregator_ && !reads() && plan_.lengthens && *domain_ + 1 == plan_.domains.size() && status_)
-    status_ = guarded([&] { return aggregator_->lengthen(); });
   if (aggregator_ && status_) status_ = guarded([&] { return aggregator_->next(slot(*domain_, 0)); });
   for (;; ++round_) {
     ASSIGN_OR_RETURN(const Next next, announce());

@@ -121,15 +121,4 @@ Status Aggregator::write(const FileWindow& window, std::byte* buffer) const {
   return write_from(storage_, {&range, 1}, whole.data(), range.offset, plan_.deep);
 }
 
-Status Aggregator::lengthen() {
-  constexpr std::byte kZero{};
-  const Extent last{plan_.domains.back().range.end() - 1, 1};
-  ASSIGN_OR_RETURN(const auto lock, lock_of(last));
-  ASSIGN_OR_RETURN(const Bytes size, storage_.size());
-  if (size >= last.end()) return {};
-  RETURN_IF_ERROR(storage_.write(last, &kZero));
-  ++requests_;
-  return {};
-}
-
 }  // namespace stridio

@@ -44,8 +44,6 @@ class Aggregator {
   // The same in two steps: which window that is, and to write it, from any thread.
   FileWindow take_previous();
   Status write(const FileWindow& window, std::byte* buffer) const;
-  // Before any window, by who serves the last domain, where the plan says so: the file reaches to its end.
-  Status lengthen();
 
   Round round() const { return {window_.range, valid_end_}; }
   std::int64_t requests() const { return requests_; }

@@ -138,8 +138,6 @@ Status TwoPhase::take_patterns(std::span<const Buffer> encoded) {
 
 Status TwoPhase::rounds() {
   const bool writes = aggregator_ && !reads();
-  if (writes && plan_.lengthens && domain_ == std::ssize(plan_.domains) - 1 && status_)
-    status_ = guarded([&] { return aggregator_->lengthen(); });
   std::vector<Round> rounds;
   for (;; ++round_) {
     finish_write(round_);

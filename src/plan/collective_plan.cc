@@ -424,10 +424,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(sized.window, longest);
   plan.deep = deep_of(costs);
-  const bool several = plan.domains.size() > 1 || longest > plan.window;
-  // What is stored in the order of writing is lengthened by who stores it.
-  plan.lengthens = direction == Direction::kWrite && plan.deep.extend_first && several && !caps.appends;
-  plan.deep.extend_first = plan.deep.extend_first && !several && !caps.appends;
+  plan.deep.extend_first = false;  // only the last domain's windows lengthen the file
   plan.slots = longest > plan.window ? totals.under_way + 1 : 2;
   plan.read = profile.read;
   plan.write = profile.write;

@@ -84,8 +84,7 @@ struct CollectivePlan {
   Bytes window = 0;                 // an aggregator's buffer,
   int slots = 2;                    // of which it has so many where ranks share memory
   Bytes largest_gap = 0;            // a read takes holes up to this along
-  bool lengthens = false;  // a write begins with the last byte of all, alone: the rest lies within the file then
-  bool whole = false;      // a read takes all of its domain: nobody asks where the requests leave holes
+  bool whole = false;               // a read takes all of its domain: nobody asks where the requests leave holes
   bool may_modify_holes = false;
   bool lock_writes = false;
   Deep deep = {};      // an aggregator's requests

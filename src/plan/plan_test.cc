@@ -274,13 +274,8 @@ TEST(CollectivePlan, WindowsOfAWriteThatIsWaitedForOverlap) {
   profile.write.extends_alone = true;
   const CollectivePlan plan = plan_together(Direction::kWrite, files, profile);
   EXPECT_EQ(plan.slots, 3);
-  EXPECT_TRUE(plan.lengthens);
-  EXPECT_FALSE(plan.deep.extend_first) << "once for all windows";
-  const CollectivePlan one = plan_together(Direction::kWrite, interleaved(4, 1000, 64), profile);
-  EXPECT_EQ(one.slots, 2) << "a single window";
-  EXPECT_FALSE(one.lengthens);
-  EXPECT_TRUE(one.deep.extend_first);
-  EXPECT_FALSE(plan_together(Direction::kRead, files, profile).lengthens);
+  EXPECT_FALSE(plan.deep.extend_first);
+  EXPECT_EQ(plan_together(Direction::kWrite, interleaved(4, 1000, 64), profile).slots, 2) << "a single window";
   EXPECT_EQ(plan_together(Direction::kWrite, files, profile, {}, 1, true, true).slots, 2) << "locked";
   EXPECT_EQ(plan_together(Direction::kRead, files, profile).slots, 2);
   EXPECT_EQ(plan_together(Direction::kWrite, files, Profile{}).slots, 2);
