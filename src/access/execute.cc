@@ -235,13 +235,13 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
 
 Result<Transferred> run_list(AccessPlan plan, Storage& storage, Direction direction, const Pattern& file,
                              const Memory& memory, Times& times, Bytes from = 0) {
+  if (direction == Direction::kWrite) storage.expect_write(file.size() - from);
   if (plan.columns.count > 0) {
     ASSIGN_OR_RETURN(const Transferred done, run_columns(plan, storage, direction, file, memory, times));
     if (!done.eof) return done;  // else of how many bytes there are only the data order tells
     plan.columns = {};
   }
   const auto run = plan.staged ? run_staged_list : run_direct_list;
-  if (direction == Direction::kWrite) storage.expect_write(file.size() - from);
   const bool several = file.runs() > 2 || file.size() > 2 * plan.deep.unit;  // of two requests nothing would overlap
   if (direction == Direction::kRead || !std::exchange(plan.deep.extend_first, false) || !several)
     return run(plan, storage, direction, file, memory, times, from, file.size());
