@@ -109,7 +109,8 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
 }
 
 // Windows one after the other. Where the storage is waited for, they take turns in the two halves of a buffer, and both are
-// under way while one is copied; two that lock would wait for each other. Writes may begin with short ones, each four times as long as the one before.
+// under way while one is copied; two that lock would wait for each other. Writes may begin with short ones, each four times as
+// long as the one before.
 Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
   struct Half {
@@ -236,7 +237,7 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
 Result<Transferred> run_list(AccessPlan plan, Storage& storage, Direction direction, const Pattern& file,
                              const Memory& memory, Times& times, Bytes from = 0) {
   if (direction == Direction::kWrite) storage.expect_write(file.size() - from);
-  if (plan.columns.count > 0) {
+  if (plan.columns.together > 0) {
     ASSIGN_OR_RETURN(const Transferred done, run_columns(plan, storage, direction, file, memory, times));
     if (!done.eof) return done;  // else of how many bytes there are only the data order tells
     plan.columns = {};

@@ -82,8 +82,8 @@ Columns staged_columns(const RequestShape& shape, const Caps& caps, const Profil
   const bool far = costs.waits() || costs.depth > 1;
   if (far || !shape.ascending || (writes && rules.lock_writes)) return {};
   Columns columns = shape.columns;
-  // What is stored in the order of writing will be read so: in longer parts.
-  const Bytes room = writes && caps.appends ? profile.staging : profile.staging / 2;
+  // What is stored in the order of writing is read so, and checked whole: in longer parts.
+  const Bytes room = caps.appends ? profile.staging : profile.staging / 2;
   columns.together = std::min<std::int64_t>(columns.count, room / profile.long_range);
   if (columns.together < 2) return {};
   const Bytes most = std::min(columns.inside, room / columns.together);

@@ -26,7 +26,7 @@ struct Columns {
   std::array<Bytes, Nest::kLevels> parts{};  // ... of its parts that are nests themselves, the innermost first
 
   // How they go through a staging buffer: so many columns at once, of each so many bytes.
-  std::int64_t together = 0;
+  std::int64_t together = 0;  // 0: in data order, one after the other
   Bytes part = 0;
 };
 Columns columns_of(const Pattern& memory);
@@ -98,7 +98,7 @@ struct AccessPlan {
   std::size_t ranges = 1024;                               // of file or memory in one call of the storage
   Deep deep = {};
   Bytes largest_gap = 0;  // sieve: holes up to this are taken along, larger ones part requests
-  Columns columns = {};   // a staged list: of several in each window, where there are any
+  Columns columns = {};   // a staged list: several in each window
   double seconds = 0;     // as past calls correct it
   double uncorrected_seconds = 0;
   double storage_seconds = 0;  // of seconds
