@@ -60,8 +60,8 @@ class OwnedType {
   bool derived_ = false;
 };
 
-// Keeps a datatype that the program may free meanwhile; its attributes end when nothing keeps it any more. Not by MPI_Type_dup, which takes Open MPI milliseconds where a type
-// has many blocks, but by a type made of no copies of it.
+// Keeps a datatype that the program may free meanwhile; its attributes end when nothing keeps it any more. Not by
+// MPI_Type_dup, which takes Open MPI milliseconds where a type has many blocks, but by a type made of no copies of it.
 class KeptType {
  public:
   static Result<KeptType> keep(MPI_Datatype datatype);

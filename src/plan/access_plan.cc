@@ -206,10 +206,6 @@ Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const
   return best;
 }
 
-double weight(const Candidate& candidate) {
-  return candidate.method == Method::kMapped ? candidate.seconds / Profile::kWorthMapping : candidate.seconds;
-}
-
 Bytes bytes_beyond(const Pattern& file, Bytes file_size) {
   if (file_size >= file.upper()) return 0;
   if (file.ascending()) return file.size() - file.bytes_below(file_size);
@@ -222,12 +218,16 @@ const Candidate* choose(const std::vector<Candidate>& candidates, const AccessRu
     if (!candidate.possible) continue;
     if (rules.force == name_of(candidate.method)) return &candidate;
     if (rules.prefer_sieve && candidate.method == Method::kSieve) return &candidate;
-    if (!best || weight(candidate) < weight(*best)) best = &candidate;
+    if (!best || weighed(candidate.method, candidate.seconds) < weighed(best->method, best->seconds)) best = &candidate;
   }
   return best;
 }
 
 }  // namespace
+
+double weighed(Method method, double seconds) {
+  return method == Method::kMapped ? seconds / Profile::kWorthMapping : seconds;
+}
 
 const char* name_of(Method method) {
   switch (method) {

@@ -110,6 +110,9 @@ struct AccessPlan {
   std::string explain() const;
 };
 
+// What a method is compared with others by: a mapping has to be cheaper by Profile::kWorthMapping.
+double weighed(Method method, double seconds);
+
 // `correction`: of the direction.
 AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules,
                        const Correction& correction = {});

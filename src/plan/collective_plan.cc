@@ -245,9 +245,11 @@ constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more, where it has work and not to wait
 
 // Cores are what one storage's requests take; where they are waited for, more ranks wait at once than there are cores, until
-// the storage gives no more to all together.
-int count_aggregators(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
+// the storage gives no more to all together. That an aggregator has several windows under way does not save aggregators: they
+// meet each round.
+int count_aggregators(Direction direction, Totals totals, const Topology& topology, const Profile& profile,
                       const CollectiveRules& rules) {
+  totals.under_way = 1;
   const auto ranks = static_cast<int>(topology.node_of.size());
   if (rules.aggregators > 0) return std::min(rules.aggregators, ranks);
   const int wanted = topology.nodes == 1 ? std::min(ranks, totals.cores) : topology.nodes;
@@ -357,7 +359,7 @@ RankShape united(std::span<const RankShape> ranks) {
 
 RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, int cores,
                      double two_phase_correction) {
-  const double seconds = own.method == Method::kMapped ? own.seconds / Profile::kWorthMapping : own.seconds;
+  const double seconds = weighed(own.method, own.seconds);
   RankShape shape{.size = request.size,
                   .fresh = request.fresh,
                   .lower = file.lower(),
@@ -400,12 +402,11 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   // A window of what is stored in the order of writing is gathered from all over it: the longer, the fewer pieces are cut.
   const bool shorter = rules.shorter_windows && !caps.appends && topology.nodes == 1;
-  const int under_way = windows_under_way(direction, totals, topology, costs);
+  totals.under_way = windows_under_way(direction, totals, topology, costs);
   CollectiveRules sized = rules;
-  // Which need not hold more than a request then; but that there are several does not save aggregators: they meet each round.
-  if (shorter && under_way > 1) sized.window = std::min(rules.window, Deep{}.unit);
+  if (shorter && totals.under_way > 1)
+    sized.window = std::min(rules.window, Deep{}.unit);  // none need hold more than a request
   const int aggregators = count_aggregators(direction, totals, topology, profile, sized);
-  totals.under_way = under_way;
   if (shorter) sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, profile);
