@@ -7,8 +7,8 @@ import google_crc32c
 import numpy as np
 
 MAGIC = b"\x89SIF\r\n\x1a\n"
-VERSION = 1
-SLOTS = (0, 4096)
+VERSION = 2
+HEADERS = (0, 4096, 8192, 12288)
 HEADER_BYTES = 64
 CELL = 16384  # stored bytes are summed by cells of this grid
 FIRST_STORED = CELL
@@ -74,11 +74,11 @@ class Header:
 
 
 def begins_interval_file(data):
-    return any(data[at : at + len(MAGIC)] == MAGIC for at in SLOTS)
+    return any(data[at : at + len(MAGIC)] == MAGIC for at in HEADERS)
 
 
-def decode_header(slot):
-    fields = Fields(slot, "a header slot")
+def decode_header(data):
+    fields = Fields(data, "a header")
     if fields.bytes(len(MAGIC)) != MAGIC:
         raise IntervalError("not an interval file")
     version = fields.u32()
@@ -87,8 +87,8 @@ def decode_header(slot):
     fields.u32()
     header = Header(fields.u64(), fields.extent(), fields.u32())
     fields.bytes(16)
-    if fields.u32() != crc32c(slot[: HEADER_BYTES - 4]):
-        raise damaged("a header slot has a wrong checksum")
+    if fields.u32() != crc32c(data[: HEADER_BYTES - 4]):
+        raise damaged("a header has a wrong checksum")
     fields.require(header.root[0] >= FIRST_STORED and header.generation > 0)
     return header
 
@@ -98,7 +98,7 @@ def newest_header(data):
     if not begins_interval_file(data):
         raise IntervalError("not an interval file")
     found, wrong = [], None
-    for at in SLOTS:
+    for at in HEADERS:
         try:
             found.append(decode_header(data[at : at + HEADER_BYTES]))
         except UnknownVersion:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 import numpy as np
 
-from .format import CELL, HEADER_BYTES, SLOTS, damaged, decode_part, decode_root, IntervalError, crc32c, newest_header
+from .format import CELL, HEADER_BYTES, HEADERS, damaged, decode_part, decode_root, IntervalError, crc32c, newest_header
 
 PINS = (1 << 62) + 1  # and the generation's number: where its readers hold a lock
 TRIES = 100
@@ -94,7 +94,7 @@ class IntervalFile:
     def _newest_header(self):
         with self._lock:
             self._file.seek(0)
-            return newest_header(self._file.read(SLOTS[-1] + HEADER_BYTES))
+            return newest_header(self._file.read(HEADERS[-1] + HEADER_BYTES))
 
     def _verified(self, extent, total, what):
         data = self._bytes(*extent)

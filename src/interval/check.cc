@@ -13,7 +13,7 @@ class Checker {
   explicit Checker(Storage& storage) : storage_(storage) {}
 
   Result<Check> run() {
-    RETURN_IF_ERROR(slots());
+    RETURN_IF_ERROR(headers());
     auto generation = Generation::newest(storage_);
     if (!generation) {
       if (storage_failed(generation.error())) return fail(generation.error());
@@ -37,13 +37,20 @@ class Checker {
   // Of what is found in the bytes, no system call tells.
   static bool storage_failed(const Error& error) { return error.sys_errno != 0 || error.code == Code::kAccess; }
 
-  Status slots() {
-    for (int slot = 0; slot < kSlots; ++slot) {
+  Status headers() {
+    int whole = 0;  // copies of a slot
+    for (int i = 0; i < kHeaders; ++i) {
       std::vector<std::byte> bytes(kHeaderBytes);
-      ASSIGN_OR_RETURN(const Transferred got, storage_.read({slot * kSlotBytes, kHeaderBytes}, bytes.data()));
+      ASSIGN_OR_RETURN(const Transferred got, storage_.read({i * kHeaderStep, kHeaderBytes}, bytes.data()));
       bytes.resize(static_cast<std::size_t>(got.bytes));
-      if (const auto header = decode_header(bytes); !header)
-        check_.notes.push_back(fmt::format("header slot {}: {}", slot, header.error().what));
+      const auto header = decode_header(bytes);
+      if (!header) check_.notes.push_back(fmt::format("the header at {}: {}", i * kHeaderStep, header.error().what));
+      whole = (i % kCopies == 0 ? 0 : whole) + header.has_value();
+      if (i % kCopies == kCopies - 1 && whole == 0)
+        check_.notes.push_back(
+            fmt::format("no copy of header slot {} is whole: a commit was cut off, or what it had "
+                        "committed is lost and this is the generation before",
+                        i / kCopies));
     }
     return {};
   }

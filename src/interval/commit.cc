@@ -1,13 +1,12 @@
 // A commit: all tell what they wrote; each takes from its own parts what anybody has overwritten (within a commit the
 // higher rank's bytes count), and says where it will store their metadata; they are stored, the root beside them by rank 0,
-// and all this is made durable; then rank 0 overwrites one header slot, then the other, the order alternating. So at
-// every moment one slot names a whole generation, and at rest both name the newest.
+// and all this is made durable; then rank 0 overwrites one header slot, the slots in turn, with two copies of a header. So
+// at every moment one slot names a whole generation, and at rest two headers name the newest.
 #include <algorithm>
 #include <cstring>
 
 #include "base/crc32c.h"
 #include "base/guarded.h"
-#include "base/worker.h"
 #include "collective/agreement.h"
 #include "interval/interval_file.h"
 
@@ -115,12 +114,16 @@ Status IntervalFile::commit() {
     changed = changed || !each.written.empty() || each.cut < before.size;
   }
   if (!changed && size == before.size) {
-    const bool new_file = before.generation == 1 && group_.rank() == 0;
-    return before.generation == 1 ? agree(group_, new_file ? storage_->sync() : Status()) : Status();
+    if (before.generation > 1) return {};
+    Status mine;
+    if (group_.rank() == 0) mine = made();
+    if (group_.rank() == 0 && mine) mine = storage_->sync();
+    return agree(group_, mine);
   }
 
   std::vector<Own> own;
   const Status prepared = guarded([&]() -> Status {
+    if (group_.rank() == 0) RETURN_IF_ERROR(made());
     ASSIGN_OR_RETURN(own, prepare(all));
     return place(own);
   });
@@ -345,24 +348,17 @@ Status IntervalFile::store(const std::vector<Own>& parts, const std::vector<std:
   return extents.empty() && written_.fragments.empty() ? Status() : storage_->sync();
 }
 
-// On rank 0: makes `root` the newest generation. What need not wait for the slot to be durable goes on beside.
+// On rank 0: makes `root` the newest generation. While that becomes durable it asks beside whether anybody reads an older one:
+// nobody comes to do so any more.
 Status IntervalFile::finish(const Root& root, std::uint32_t sum, Finished& told) {
-  const std::vector<std::byte> header =
-      encode(Header{.generation = root.generation, .root = told.root, .root_sum = sum});
-  const auto slot = [&](std::uint64_t number) -> Status {
-    RETURN_IF_ERROR(storage_->write({static_cast<Offset>(number % kSlots) * kSlotBytes, kHeaderBytes}, header.data()));
-    return {};
-  };
+  const std::vector<std::byte> slot =
+      encode_slot(Header{.generation = root.generation, .root = told.root, .root_sum = sum});
   told.broken = true;
-  RETURN_IF_ERROR(slot(root.generation));
-  Status both;
-  {
-    Worker beside;
-    beside.post_or_run([&] { told.reuse = nobody_reads_before(root.generation); });
-    both = storage_->sync();
-    if (both) both = slot(root.generation + 1);  // durable before the next commit writes a slot
-  }
-  RETURN_IF_ERROR(both);
+  RETURN_IF_ERROR(storage_->write({slot_of(root.generation), std::ssize(slot)}, slot.data()));
+  beside_.post_or_run([&] { told.reuse = nobody_reads_before(root.generation); });
+  const Status durable = storage_->sync();
+  wait_beside();
+  RETURN_IF_ERROR(durable);
   RETURN_IF_ERROR(settle_space(root, told));
   told.broken = false;
   return {};

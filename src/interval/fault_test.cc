@@ -82,7 +82,7 @@ class Faulty : public ::testing::Test {
                        .root = {static_cast<Offset>(bytes.size()), static_cast<Bytes>(changed.size())},
                        .root_sum = crc32c(changed)};
     bytes.insert(bytes.end(), changed.begin(), changed.end());
-    const Data slot = encode(moved);
+    const Data slot = encode_slot(moved);
     std::copy(slot.begin(), slot.end(), bytes.begin());
     return bytes;
   }
@@ -119,8 +119,8 @@ TEST_F(Faulty, TruncatedFilesAreRefused) {
   Random random(seed);
   for (int i = 0; i < 300; ++i) {
     Data bytes = bytes_;
-    bytes.resize(
-        static_cast<std::size_t>(draw(random, kSlotBytes + kHeaderBytes, static_cast<std::int64_t>(bytes.size()) - 1)));
+    bytes.resize(static_cast<std::size_t>(
+        draw(random, kHeaderStep + kHeaderBytes, static_cast<std::int64_t>(bytes.size()) - 1)));
     const auto read = read_back(bytes);
     if (read) {
       EXPECT_TRUE(*read == expected_) << bytes.size();
@@ -134,7 +134,7 @@ TEST_F(Faulty, TruncatedFilesAreRefused) {
 
 TEST_F(Faulty, UnknownVersionsAreNamed) {
   Data bytes = bytes_;
-  bytes[8] = bytes[kSlotBytes + 8] = std::byte{7};
+  bytes[8] = bytes[kHeaderStep + 8] = std::byte{7};
   const auto read = read_back(bytes);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kUnsupportedOperation);

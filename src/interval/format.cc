@@ -132,13 +132,20 @@ std::vector<std::byte> encode(const Header& header) {
   return std::move(bytes);
 }
 
-bool begins_interval_file(std::span<const std::byte> slot) {
-  return slot.size() >= kMagic.size() && std::memcmp(slot.data(), kMagic.data(), kMagic.size()) == 0;
+std::vector<std::byte> encode_slot(const Header& header) {
+  const std::vector<std::byte> copy = encode(header);
+  std::vector<std::byte> slot(static_cast<std::size_t>((kCopies - 1) * kHeaderStep + kHeaderBytes));
+  for (int i = 0; i < kCopies; ++i) std::copy(copy.begin(), copy.end(), slot.begin() + i * kHeaderStep);
+  return slot;
 }
 
-Result<Header> decode_header(std::span<const std::byte> slot) {
-  if (!begins_interval_file(slot)) return fail(Code::kBadFileName, "not an interval file");
-  FieldReader in(slot);
+bool begins_interval_file(std::span<const std::byte> bytes) {
+  return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
+Result<Header> decode_header(std::span<const std::byte> bytes) {
+  if (!begins_interval_file(bytes)) return fail(Code::kBadFileName, "not an interval file");
+  FieldReader in(bytes);
   in.bytes(kMagic.size());
   const std::uint32_t version = in.u32();
   if (in.ok() && version != kIntervalVersion)
@@ -152,8 +159,8 @@ Result<Header> decode_header(std::span<const std::byte> slot) {
   header.root_sum = in.u32();
   in.bytes(16);
   const std::uint32_t sum = in.u32();
-  if (!in.ok() || sum != crc32c(slot.first(kHeaderBytes - 4))) return damaged("a header slot has a wrong checksum");
-  if (header.root.offset < kFirstStored || header.generation == 0) return damaged("a header slot is malformed");
+  if (!in.ok() || sum != crc32c(bytes.first(kHeaderBytes - 4))) return damaged("a header has a wrong checksum");
+  if (header.root.offset < kFirstStored || header.generation == 0) return damaged("a header is malformed");
   return header;
 }
 

@@ -11,26 +11,33 @@
 
 namespace stridio {
 
-inline constexpr std::uint32_t kIntervalVersion = 1;
-inline constexpr Bytes kSlotBytes = 4096;  // from one header slot to the other
-inline constexpr int kSlots = 2;
-inline constexpr Bytes kHeaderBytes = 64;  // of a slot
-inline constexpr Bytes kCell = 16384;      // stored bytes are summed by cells of this grid
-inline constexpr Offset kFirstStored = kCell;
+inline constexpr std::uint32_t kIntervalVersion = 2;
+// Headers stand at the beginning, one every kHeaderStep bytes: kSlots slots, each of kCopies that are written together.
+inline constexpr Bytes kHeaderStep = 4096;
+inline constexpr int kSlots = 2, kCopies = 2, kHeaders = kSlots * kCopies;
+inline constexpr Bytes kHeaderBytes = 64;
+inline constexpr Bytes kCell = 16384;  // stored bytes are summed by cells of this grid
+inline constexpr Offset kFirstStored = kHeaders * kHeaderStep;
 inline constexpr Extent kWriterLock{Offset{1} << 62, 1};  // no byte of the file: who writes has it locked
 
-// What a header slot says: where a generation's root lies.
+// What a header says: where a generation's root lies.
 struct Header {
   std::uint64_t generation = 0;
   Extent root;
   std::uint32_t root_sum = 0;
 };
 std::vector<std::byte> encode(const Header& header);
+// A slot: its copies, and zeros between them.
+std::vector<std::byte> encode_slot(const Header& header);
+// The one that a generation is written to.
+inline Offset slot_of(std::uint64_t generation) {
+  return static_cast<Offset>(generation % kSlots) * kCopies * kHeaderStep;
+}
 // kBadFileName where the bytes do not begin as an interval file's, kUnsupportedOperation for a version that is not
-// known, kIo for a damaged slot.
-Result<Header> decode_header(std::span<const std::byte> slot);
-// Whether the bytes are those with which a slot begins.
-bool begins_interval_file(std::span<const std::byte> slot);
+// known, kIo for a damaged header.
+Result<Header> decode_header(std::span<const std::byte> bytes);
+// Whether the bytes are those with which a header begins.
+bool begins_interval_file(std::span<const std::byte> bytes);
 
 // One line of the process table: intervals of one process, all of them disjoint from those of all other lines.
 struct PartEntry {

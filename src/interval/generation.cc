@@ -50,13 +50,15 @@ Head::Content Head::content() const {
     return at < static_cast<Offset>(bytes.size()) &&
            begins_interval_file(std::span(bytes).subspan(static_cast<std::size_t>(at)));
   };
-  return begins_at(0) || begins_at(kSlotBytes) ? Content::kIntervals : Content::kOther;
+  for (int i = 0; i < kHeaders; ++i)
+    if (begins_at(i * kHeaderStep)) return Content::kIntervals;
+  return Content::kOther;
 }
 
 Result<Header> Head::newest() const {
   Result<Header> best = fail(Code::kBadFileName, "not an interval file");
-  for (int slot = 0; slot < kSlots; ++slot) {
-    const auto at = std::min(bytes.size(), static_cast<std::size_t>(slot * kSlotBytes));
+  for (int i = 0; i < kHeaders; ++i) {
+    const auto at = std::min(bytes.size(), static_cast<std::size_t>(i * kHeaderStep));
     auto header =
         decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderBytes)));
     if (!header && header.error().code == Code::kUnsupportedOperation) return header;

@@ -10,7 +10,7 @@
 
 namespace stridio {
 
-// The first bytes of a stored file, read in one request: both header slots, and all of a small file.
+// The first bytes of a stored file, read in one request: the headers, and all of a small file.
 struct Head {
   std::vector<std::byte> bytes;
   bool whole = false;  // the file has no more
@@ -21,7 +21,7 @@ struct Head {
   // What the storage holds: an interval file may be damaged.
   enum class Content { kNothing, kIntervals, kOther };
   Content content() const;
-  // The valid header slot with the higher generation. Where there is none, the error of the first slot.
+  // The valid header with the highest generation. Where there is none, the error of the first that begins as one.
   Result<Header> newest() const;
 };
 

@@ -1,9 +1,11 @@
-// The stored file: two header slots, a word from which space is taken, and then data, metadata and roots in any order, each
+// The stored file: headers, a word from which space is taken, and then data, metadata and roots in any order, each
 // process's together as far as its chunks reach. Nothing that the newest generation refers to is ever written again; what it
 // no longer refers to is free once no reader holds the generation before.
 #include "interval/interval_file.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "access/deep.h"
 #include "base/crc32c.h"
@@ -20,33 +22,51 @@ Extent pin_of(std::uint64_t generation) { return {kLocks + 1 + static_cast<Offse
 Extent pins_below(std::uint64_t generation) { return {kLocks + 1, static_cast<Offset>(generation)}; }
 
 // How far space is taken; means something only while the file is open for writing.
-constexpr Extent kTaken{kSlots * kSlotBytes, 8};
+constexpr Extent kTaken{(kHeaders - 1) * kHeaderStep + kHeaderStep / 2, 8};
+// Instead, in memory: it is not known yet whether there is any, or there is none, for the reason of a Code.
+constexpr Bytes kUnknown = -1;
+constexpr Bytes refused(Code why) { return kUnknown - 1 - static_cast<Bytes>(why); }
+constexpr Code why_refused(Bytes taken) { return static_cast<Code>(kUnknown - 1 - taken); }
+constexpr std::chrono::seconds kPatience{60};  // with rank 0, which asks
 
 constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
 constexpr std::size_t kFew = 64;  // extents of a write that all ranks are told of
+
+// What a new file begins with.
+Head new_head(const std::string& path) {
+  const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
+  const auto header = encode(
+      Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
+  Head head{.bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .whole = true, .path = path};
+  for (int i = 0; i < kHeaders; ++i) std::copy(header.begin(), header.end(), head.bytes.begin() + i * kHeaderStep);
+  head.bytes.insert(head.bytes.end(), root.begin(), root.end());
+  return head;
+}
+
+Status must_be_empty(Storage& storage) {
+  ASSIGN_OR_RETURN(const Head now, Head::read(storage));
+  if (now.content() == Head::Content::kNothing) return {};
+  return fail(Error{.code = Code::kFileInUse,
+                    .what = "somebody else wrote the interval file just when it was made",
+                    .path = storage.path()});
+}
 
 }  // namespace
 
 // ---- Opening
 
 Result<Head> IntervalFile::format(Storage& storage) {
-  const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
-  const auto header = encode(
-      Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
-  Head head{
-      .bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .whole = true, .path = storage.path()};
-  for (int slot = 0; slot < kSlots; ++slot)
-    std::copy(header.begin(), header.end(), head.bytes.begin() + slot * kSlotBytes);
-  head.bytes.insert(head.bytes.end(), root.begin(), root.end());
+  Head head = new_head(storage.path());
   RETURN_IF_ERROR(storage.write({0, std::ssize(head.bytes)}, head.bytes.data()));
   return head;
 }
 
-Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
-  Begun begun;
+Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage, bool made) {
+  Begun begun{};
   auto lock = storage.lock(kWriterLock, LockMode::kExclusiveNow);
   if (!lock && lock.error().code != Code::kFileInUse && lock.error().code != Code::kUnsupportedOperation)
     return fail(lock.error());
+  if (lock && made) return Begun{.head = new_head(storage.path()), .writing = *std::move(lock), .unread = true};
   ASSIGN_OR_RETURN(begun.head, Head::read(storage));
   if (begun.head.content() == Head::Content::kOther) return begun;
   if (!lock && lock.error().code == Code::kFileInUse)
@@ -71,9 +91,8 @@ Status IntervalFile::load(Begun begun) {
   Status mine;
   std::vector<std::byte> bytes;
   Finished told;
-  writing_ = std::move(begun.writing);
   if (writes_) storage_->expect_sync();
-  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun.head), bytes, told); });
+  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun), bytes, told); });
   RETURN_IF_ERROR(agree(group_, mine));
   ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group_, bytes));
   ASSIGN_OR_RETURN(const std::vector<Finished> finished, allgather(group_, told));
@@ -90,15 +109,15 @@ Status IntervalFile::load(Begun begun) {
 }
 
 // On rank 0: takes the locks, finds the newest generation's root, and where there is space.
-Status IntervalFile::begin(Head head, std::vector<std::byte>& root, Finished& told) {
-  if (writes_ && !writing_) {
-    ASSIGN_OR_RETURN(Begun begun, begin_writing(*storage_));
-    writing_ = std::move(begun.writing);
-    head = std::move(begun.head);
-    if (!writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
-      return refuse(Code::kUnsupportedOperation,
-                    "the file system has no range locks, without which one rank alone may write an interval file");
+Status IntervalFile::begin(Begun begun, std::vector<std::byte>& root, Finished& told) {
+  if (writes_ && !begun.writing) {
+    ASSIGN_OR_RETURN(begun, begin_writing(*storage_));
   }
+  Head head = std::move(begun.head);
+  writing_ = std::move(begun.writing);
+  if (writes_ && !writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
+    return refuse(Code::kUnsupportedOperation,
+                  "the file system has no range locks, without which one rank alone may write an interval file");
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     if (i > 0 || head.bytes.empty()) {
@@ -118,7 +137,14 @@ Status IntervalFile::begin(Head head, std::vector<std::byte>& root, Finished& to
     ASSIGN_OR_RETURN(const Root decoded, decode_root(root));
     told.reuse = nobody_reads_before(header.generation);
     stored_size_ = stored.size;
-    return settle_space(decoded, told);
+    std::atomic<Bytes>* const taken = begun.unread ? taken_on_node() : nullptr;
+    if (begun.unread && !taken) {
+      RETURN_IF_ERROR(must_be_empty(*storage_));
+      RETURN_IF_ERROR(format(*storage_));
+    }
+    RETURN_IF_ERROR(settle_space(decoded, told));
+    if (taken) make_beside(*taken);
+    return {};
   }
   return fail(
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
@@ -131,9 +157,36 @@ Status IntervalFile::pin(std::uint64_t generation) {
   return {};
 }
 
+// On rank 0, beside what the ranks do: looks whether a new file is empty, till when no space is given out, and writes what it
+// begins with.
+void IntervalFile::make_beside(std::atomic<Bytes>& taken) {
+  taken.store(kUnknown);
+  beside_.post_or_run([this, &taken] {
+    made_ = guarded([&] { return must_be_empty(*storage_); });
+    taken.store(made_ ? 0 : refused(made_.error().code));
+    if (made_)
+      made_ = guarded([&]() -> Status {
+        RETURN_IF_ERROR(format(*storage_));
+        return {};
+      });
+  });
+}
+
+// What goes on beside has ended.
+void IntervalFile::wait_beside() {
+  while (!beside_.idle_within(std::chrono::seconds(1))) {
+  }
+}
+
+// On rank 0, of a file that it makes: whether it is one.
+Status IntervalFile::made() {
+  wait_beside();
+  return made_;
+}
+
 // On rank 0, once `generation` is the newest: then nobody comes to read an older one.
 bool IntervalFile::nobody_reads_before(std::uint64_t generation) {
-  return generation == 1 || storage_->lock(pins_below(generation), LockMode::kExclusiveNow).has_value();
+  return generation == 1 || guarded([&] { return storage_->lock(pins_below(generation), LockMode::kAsk); }).has_value();
 }
 
 // On rank 0, of the generation that is the newest from now on, durably: where space is.
@@ -215,7 +268,14 @@ std::atomic<Bytes>* IntervalFile::taken_on_node() const {
 }
 
 Result<Offset> IntervalFile::take_space(Bytes bytes) {
-  if (std::atomic<Bytes>* const taken = taken_on_node()) return taken->fetch_add(bytes);
+  if (std::atomic<Bytes>* const taken = taken_on_node()) {
+    const auto tired = std::chrono::steady_clock::now() + kPatience;
+    while (taken->load() == kUnknown && std::chrono::steady_clock::now() < tired)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    const Bytes state = taken->load();
+    if (state >= 0) return taken->fetch_add(bytes);
+    return refuse(state == kUnknown ? Code::kIo : why_refused(state), "rank 0 could not make the interval file");
+  }
   if (group_.size() == 1) return std::exchange(taken_, taken_ + bytes);
   ASSIGN_OR_RETURN(const auto lock, storage_->lock(kTaken, LockMode::kExclusive));
   Bytes taken = 0;
@@ -245,37 +305,48 @@ Status IntervalFile::take_extents(Bytes bytes) {
 
 // For `bytes` bytes, and all that is expected besides. But where much was written in this epoch, that may be what is written over:
 // its space is free again then, and no more is taken than a part of it.
-Status IntervalFile::take_chunk(Bytes bytes) {
-  if (expected_ / 4 >= written_.bytes) bytes = std::max(bytes, expected_);
-  RETURN_IF_ERROR(take_extents(std::max(bytes, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk))));
-  const Offset end = free_.front().end();
-  if (!requests_.write.extend_first || bytes < requests_.worth_lengthening || end <= lengthened_) return {};
-  constexpr std::byte kZero{};
-  if (!storage_->write({end - 1, 1}, &kZero)) return {};  // who writes the data will see why
-  lengthened_ = end;
-  reach_ = std::max(reach_, end);
+// Where the file has to become longer first, the beginning of these bytes gets the `last` place of it all.
+Status IntervalFile::take_chunk(Bytes bytes, std::optional<Extent>& last) {
+  const Bytes wanted = expected_ / 4 >= written_.bytes ? std::max(bytes, expected_) : bytes;
+  RETURN_IF_ERROR(take_extents(std::max(wanted, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk))));
+  if (!requests_.write.extend_first || wanted < requests_.worth_lengthening) return {};
+  Bytes unused = -wanted;
+  for (const Extent& each : free_) unused += each.length;
+  Extent& highest = free_.front();
+  const Extent end{highest.end() - unused, unused};
+  const Bytes length = std::min(bytes, requests_.write.unit);
+  if (end.offset <= lengthened_ || end.offset - length <= highest.offset) return {};
+  last = Extent{end.offset - length, length};
+  highest.length -= length + unused;
+  if (!end.empty()) free_.insert(free_.begin(), end);
   return {};
 }
 
-// One extent at least; as few as can be.
-Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
+// One extent at least; as few as can be. `last`: among them is the last place of much that is wanted.
+Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes, bool& last) {
   std::vector<Extent> taken;
   while (bytes > 0) {
+    std::optional<Extent> part;
     if (chunk_.empty()) {
-      if (free_.empty()) RETURN_IF_ERROR(take_chunk(bytes));
-      chunk_ = free_.back();
-      free_.pop_back();
+      if (free_.empty()) RETURN_IF_ERROR(take_chunk(bytes, part));
+      last = last || part;
+      if (!part) {
+        chunk_ = free_.back();
+        free_.pop_back();
+      }
     }
-    const Extent part{chunk_.offset, std::min(bytes, chunk_.length)};
-    chunk_ = {part.end(), chunk_.length - part.length};
-    reach_ = std::max(reach_, part.end());
-    expected_ = std::max<Bytes>(0, expected_ - part.length);
-    if (!taken.empty() && taken.back().end() == part.offset) {
-      taken.back().length += part.length;
+    if (!part) {
+      part = Extent{chunk_.offset, std::min(bytes, chunk_.length)};
+      chunk_ = {part->end(), chunk_.length - part->length};
+    }
+    reach_ = std::max(reach_, part->end());
+    expected_ = std::max<Bytes>(0, expected_ - part->length);
+    if (!taken.empty() && taken.back().end() == part->offset) {
+      taken.back().length += part->length;
     } else {
-      taken.push_back(part);
+      taken.push_back(*part);
     }
-    bytes -= part.length;
+    bytes -= part->length;
   }
   return taken;
 }
@@ -350,12 +421,23 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
 Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const Span> memory) {
   Appended appended;
   Deep deep = requests_.write;
+  deep.extend_first = false;
+  std::unique_lock lengthening(lengthening_, std::defer_lock);  // held by who makes the file reach further, first
+  const auto beyond = [&] {
+    const auto is_beyond = [&](const Extent& each) { return each.end() > lengthened_; };
+    return requests_.write.extend_first && std::any_of(appended.stored.begin(), appended.stored.end(), is_beyond);
+  };
+  bool waits = false;
   {
     const std::scoped_lock lock(mutex_);
-    ASSIGN_OR_RETURN(appended.stored, allocate(bytes));
-    if (deep.extend_first && appended.stored.back().end() > lengthened_) deep = {};
+    ASSIGN_OR_RETURN(appended.stored, allocate(bytes, deep.extend_first));
+    deep.extend_first = deep.extend_first && lengthening.try_lock();
+    waits = !lengthening && beyond();
   }
-  deep.extend_first = false;
+  if (waits) {
+    const std::scoped_lock others(lengthening_), lock(mutex_);
+    if (beyond()) deep = {};
+  }
   MemoryCursor from(memory);
   std::vector<Extent> extents;
   std::vector<Span> spans;
@@ -363,6 +445,12 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   const auto store = [&]() -> Status {
     ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(*storage_, Direction::kWrite, extents, spans, deep));
     appended.moved += moved;
+    if (lengthening) {
+      const std::scoped_lock lock(mutex_);
+      for (const Extent& each : extents) lengthened_ = std::max(lengthened_, each.end());
+      lengthening.unlock();
+      deep.extend_first = false;
+    }
     extents.clear();
     spans.clear();
     summed = 0;

@@ -8,8 +8,10 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 
+#include "base/worker.h"
 #include "collective/agreement.h"
 #include "group/group.h"
 #include "interval/generation.h"
@@ -26,10 +28,12 @@ class IntervalFile final : public Storage {
   struct Begun {
     Head head;
     std::unique_ptr<RangeLock> writing;  // held since before the head was read; null: no locks, or no interval file
+    bool unread;                         // the head is what has yet to be written, if the storage is empty indeed
   };
   // By who will write it. Makes an empty file one; what is none stays as it is. kFileInUse where another program, or this one
-  // by another handle, has it open for writing.
-  static Result<Begun> begin_writing(Storage& storage);
+  // by another handle, has it open for writing. `made`: this program has just made the file, so that it should be empty, which
+  // open() then looks at beside what else there is to do.
+  static Result<Begun> begin_writing(Storage& storage, bool made = false);
   // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
   // storage; of a reader the head alone. `requests`: how data move.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
@@ -112,7 +116,10 @@ class IntervalFile final : public Storage {
   std::shared_lock<std::shared_mutex> stay_in_epoch();
 
   Status load(Begun begun);
-  Status begin(Head head, std::vector<std::byte>& root, Finished& told);
+  Status begin(Begun begun, std::vector<std::byte>& root, Finished& told);
+  void make_beside(std::atomic<Bytes>& taken);
+  void wait_beside();
+  Status made();
   Status pin(std::uint64_t generation);
   bool nobody_reads_before(std::uint64_t generation);
   Status settle_space(const Root& root, Finished& told);
@@ -122,8 +129,8 @@ class IntervalFile final : public Storage {
   std::atomic<Bytes>* taken_on_node() const;
   Result<Offset> take_space(Bytes bytes);
   Status take_extents(Bytes bytes);
-  Status take_chunk(Bytes bytes);
-  Result<std::vector<Extent>> allocate(Bytes bytes);
+  Status take_chunk(Bytes bytes, std::optional<Extent>& last);
+  Result<std::vector<Extent>> allocate(Bytes bytes, bool& last);
   Result<Extent> allocate_whole(Bytes bytes);
   Result<Appended> append(Bytes bytes, std::span<const Span> memory);
   static std::vector<Piece> note(std::span<const Extent> extents, const Appended& appended, Written& written);
@@ -170,10 +177,14 @@ class IntervalFile final : public Storage {
   std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
   Extent chunk_;                           // the one in use
   Bytes expected_ = 0;                     // about to be written
-  Offset reach_ = 0;       // behind all that this one has used, or made the file reach, since the last commit
-  Offset lengthened_ = 0;  // so far the file reaches, as this one knows
-  Bytes stored_size_ = 0;  // at most so long is the stored file, as rank 0 knows
+  Offset reach_ = 0;        // behind all that this one has used, or made the file reach, since the last commit
+  Offset lengthened_ = 0;   // so far the file reaches, as this one knows
+  std::mutex lengthening_;  // of who makes it reach further
+  Bytes stored_size_ = 0;   // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
+
+  Status made_;    // of rank 0's file that is made beside, once that has ended:
+  Worker beside_;  // on rank 0; ends before all that it uses
 };
 
 }  // namespace stridio

@@ -164,9 +164,13 @@ class MemoryStorage final : public Storage {
     if (range.offset < 0 || range.length < 0 || range.end() < range.offset)
       return refuse(Code::kArgument, "locking a range that is not within 0 .. 2^63 - 1");
     if (range.empty()) return std::make_unique<RangeLock>();
-    const auto ticket =
-        mode == LockMode::kExclusiveNow ? file_->locks.try_acquire(range) : file_->locks.acquire(range, mode);
+    const bool waits = mode == LockMode::kShared || mode == LockMode::kExclusive;
+    const auto ticket = waits ? file_->locks.acquire(range, mode) : file_->locks.try_acquire(range);
     if (!ticket) return refuse(Code::kFileInUse, "locking a range where somebody else holds a lock");
+    if (mode == LockMode::kAsk) {
+      file_->locks.release(*ticket);
+      return std::make_unique<RangeLock>();
+    }
     return std::make_unique<MemoryLock>(file_, *ticket);
   }
 

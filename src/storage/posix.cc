@@ -313,16 +313,23 @@ Result<std::unique_ptr<RangeLock>> PosixStorage::lock(Extent range, LockMode mod
   const std::string what = describe("locking", range);
   if (range.offset < 0 || range.length < 0 || range.end() < range.offset) return fail_here(Code::kArgument, what);
   if (range.empty()) return std::make_unique<RangeLock>();
-  const bool shared = mode == LockMode::kShared, now = mode == LockMode::kExclusiveNow;
+  const bool shared = mode == LockMode::kShared, asks = mode == LockMode::kAsk;
+  const bool now = asks || mode == LockMode::kExclusiveNow;
   const auto in_use = [&] { return fail_here(Code::kFileInUse, what + ": somebody else holds a lock there"); };
   const auto held = now ? held_.try_acquire(range) : held_.acquire(range, mode);
   if (!held) return in_use();
   const RangeTable::Ticket ticket = *held;
   struct flock wanted = flock_of(range, shared ? F_RDLCK : F_WRLCK);
-  if (uninterrupted([&] { return calls_.lock(fd_, now ? F_OFD_SETLK : F_OFD_SETLKW, &wanted); }) == 0)
-    return std::make_unique<PosixLock>(*this, ticket);
-  const int why = errno;
-  unlock(ticket);
+  const int command = asks ? F_OFD_GETLK : now ? F_OFD_SETLK : F_OFD_SETLKW;
+  const int why = uninterrupted([&] { return calls_.lock(fd_, command, &wanted); }) == 0 ? 0 : errno;
+  if (why == 0 && !asks) return std::make_unique<PosixLock>(*this, ticket);
+  if (asks) {
+    held_.release(ticket);
+    if (why == 0 && wanted.l_type != F_UNLCK) return in_use();
+    if (why == 0) return std::make_unique<RangeLock>();
+  } else {
+    unlock(ticket);
+  }
   if (now && (why == EAGAIN || why == EACCES)) return in_use();
   if (why == EBADF)
     return fail_here(Code::kAccess, what + (shared ? ": a shared lock needs a file opened for reading"

@@ -38,8 +38,9 @@ struct Transferred {
   }
 };
 
-// kExclusiveNow is kExclusive, but fails with kFileInUse where it would have to wait.
-enum class LockMode { kShared, kExclusive, kExclusiveNow };
+// kExclusiveNow is kExclusive, but fails with kFileInUse where it would have to wait. kAsk only asks whether it would: what it
+// returns holds nothing.
+enum class LockMode { kShared, kExclusive, kExclusiveNow, kAsk };
 
 // Every byte that a file can have, as a range to lock.
 inline constexpr Extent kWholeFile{0, std::numeric_limits<Offset>::max()};

@@ -119,9 +119,13 @@ TEST_P(StorageSuite, ALockOfNowDoesNotWait) {
   for (Storage* visited : {storage_.get(), other.get()}) {
     for (LockMode mode : {kShared, kExclusive}) {
       auto held = lock(*storage_, {10, 10}, mode);
-      expect_error(visited->lock({19, 5}, LockMode::kExclusiveNow), {Code::kFileInUse}, *visited);
-      EXPECT_TRUE(succeeded(visited->lock({20, 5}, LockMode::kExclusiveNow)));
+      for (LockMode at_once : {LockMode::kExclusiveNow, LockMode::kAsk}) {
+        expect_error(visited->lock({19, 5}, at_once), {Code::kFileInUse}, *visited);
+        EXPECT_TRUE(succeeded(visited->lock({20, 5}, at_once)));
+      }
       held.reset();
+      const auto asked = lock(*visited, {19, 5}, LockMode::kAsk);  // holds nothing
+      EXPECT_TRUE(arrives(visit(*storage_, {10, 10}, kExclusive)));
       auto now = lock(*visited, {19, 5}, LockMode::kExclusiveNow);
       auto visitor = visit(*storage_, {10, 10}, kShared);
       EXPECT_TRUE(waits(visitor));

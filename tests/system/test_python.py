@@ -18,7 +18,7 @@ import numpy as np
 import xarray
 
 import stridio
-from stridio.format import HEADER_BYTES, SLOTS, crc32c, decode_root, newest_header
+from stridio.format import HEADER_BYTES, HEADERS, crc32c, decode_header, decode_root, newest_header
 from support import BUILT, COMMAND, VENV, environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -193,11 +193,14 @@ class Reading(unittest.TestCase):
         while time.monotonic() < end:
             changed = bytearray(data)
             for _ in range(self.draw.choice((1, 1, 3, 50))):
-                at = self.draw.choice((self.draw.randrange(len(data)), self.draw.choice(SLOTS) + self.draw.randrange(64)))
+                at = self.draw.choice((self.draw.randrange(len(data)), self.draw.choice(HEADERS) + self.draw.randrange(64)))
                 changed[at] ^= 1 << self.draw.randrange(8)
             if self.draw.random() < 0.3:
                 del changed[self.draw.randrange(len(changed)) :]
-            error = self.read_damaged(changed, expected)
+            # Where both copies of the newest header are gone, what the other slot names may be whole.
+            newest = [at for at in HEADERS if decode_header(data[at : at + HEADER_BYTES]) == newest_header(data)]
+            lost = all(changed[at : at + HEADER_BYTES] != data[at : at + HEADER_BYTES] for at in newest)
+            error = self.read_damaged(changed, expected, may_differ=lost)
             damaged, whole = damaged + bool(error), whole + (not error)
         print(f"{damaged} damaged, {whole} whole", file=sys.stderr)
         self.assertGreater(min(damaged, whole), 0)
@@ -231,8 +234,8 @@ class Reading(unittest.TestCase):
             self.assertIsInstance(self.read_damaged(content, b""), stridio.IntervalError)
         write(self.path, 50_000, 0, SEED)
         data = bytearray(self.path.read_bytes())
-        data[8] = 2
-        self.assertIn("version 2", str(self.read_damaged(data, b"")))
+        data[8] = 9
+        self.assertIn("version 9", str(self.read_damaged(data, b"")))
         with self.assertRaises(NotImplementedError):
             fsspec.open(self.url(), "wb").open()
         with self.assertRaises(FileNotFoundError):
@@ -271,6 +274,6 @@ def reseal(data, header, root, index):
         place = at + 32 + sum(56 + 16 * len(each.runs) for each in root.parts[:index]) + 4
         begin, size = root.parts[index].metadata
         data[place : place + 4] = struct.pack("<I", crc32c(data[begin : begin + size]))
-    for slot in SLOTS:
-        data[slot + 40 : slot + 44] = struct.pack("<I", crc32c(data[at : at + length]))
-        data[slot + 60 : slot + 64] = struct.pack("<I", crc32c(data[slot : slot + HEADER_BYTES - 4]))
+    for header_at in HEADERS:
+        data[header_at + 40 : header_at + 44] = struct.pack("<I", crc32c(data[at : at + length]))
+        data[header_at + 60 : header_at + 64] = struct.pack("<I", crc32c(data[header_at : header_at + HEADER_BYTES - 4]))
