@@ -131,7 +131,7 @@ void run_way(const Cell& cell, Way& way, Group& group, Storage& storage, const P
   } else {
     CollectiveRequest request{
         .direction = cell.direction, .file = file, .memory = memory, .access = access, .rules = {}, .profile = profile};
-    request.rules.may_modify_holes = request.rules.lock_writes = access.lock_writes;
+    request.rules.may_modify_holes = access.lock_writes;
     request.rules.force = way.method;
     const auto outcome = run_collective(group, storage, request, times);
     if (!outcome) std::abort();
