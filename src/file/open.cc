@@ -122,10 +122,9 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
 }
 
 // What a file is, its content says; an empty one becomes what is `wanted`.
-Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted, bool made,
-                              IntervalFile::Begun& begun) {
+Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted, IntervalFile::Begun& begun) {
   if (wanted && mode.writes()) {
-    ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage, made));
+    ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
   } else {
     ASSIGN_OR_RETURN(begun.head, Head::read(storage));
   }
@@ -137,11 +136,11 @@ Error must_be_readable(const std::string& path) {
 }
 
 // By rank 0, for all.
-Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts& parts, bool wants_intervals, bool made,
+Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts& parts, bool wants_intervals,
                      IntervalFile::Begun& begun) {
   bool interval = false;
   if (parts.readable) {
-    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts.mode, wants_intervals, made, begun));
+    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts.mode, wants_intervals, begun));
   } else if (wants_intervals) {
     return fail(must_be_readable(path));
   }
@@ -246,20 +245,13 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     // The first creates the file; what only it does then, it does while the others open it.
     const bool creates = mode.create && !parts.replaces, first = group->rank() == 0;
     Result<std::unique_ptr<Storage>> storage = nullptr;
-    bool made = false;
-    if (first && creates && wants_intervals) {
-      AccessMode new_only = mode;
-      new_only.exclusive = true;
-      storage = open_as(new_only, parts.hints, true, open_here);
-      made = storage.has_value();
-    }
-    if (first && !made) storage = open_as(mode, parts.hints, creates, open_here);
+    if (first) storage = open_as(mode, parts.hints, creates, open_here);
     if (creates) RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
     if (!first) storage = open_as(mode, parts.hints, false, open_here);
     Status mine = storage ? Status() : fail(storage.error());
-    IntervalFile::Begun begun{};
+    IntervalFile::Begun begun;
     if (storage && first) {
-      if (auto found = learn(**storage, *path, parts, wants_intervals, made, begun))
+      if (auto found = learn(**storage, *path, parts, wants_intervals, begun))
         opened.learnt = *found;
       else
         mine = fail(found.error());

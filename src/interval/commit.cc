@@ -7,6 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/guarded.h"
+#include "base/worker.h"
 #include "collective/agreement.h"
 #include "interval/interval_file.h"
 
@@ -114,16 +115,12 @@ Status IntervalFile::commit() {
     changed = changed || !each.written.empty() || each.cut < before.size;
   }
   if (!changed && size == before.size) {
-    if (before.generation > 1) return {};
-    Status mine;
-    if (group_.rank() == 0) mine = made();
-    if (group_.rank() == 0 && mine) mine = storage_->sync();
-    return agree(group_, mine);
+    const bool new_file = before.generation == 1 && group_.rank() == 0;
+    return before.generation == 1 ? agree(group_, new_file ? storage_->sync() : Status()) : Status();
   }
 
   std::vector<Own> own;
   const Status prepared = guarded([&]() -> Status {
-    if (group_.rank() == 0) RETURN_IF_ERROR(made());
     ASSIGN_OR_RETURN(own, prepare(all));
     return place(own);
   });
@@ -355,9 +352,12 @@ Status IntervalFile::finish(const Root& root, std::uint32_t sum, Finished& told)
       encode_slot(Header{.generation = root.generation, .root = told.root, .root_sum = sum});
   told.broken = true;
   RETURN_IF_ERROR(storage_->write({slot_of(root.generation), std::ssize(slot)}, slot.data()));
-  beside_.post_or_run([&] { told.reuse = nobody_reads_before(root.generation); });
-  const Status durable = storage_->sync();
-  wait_beside();
+  Status durable;
+  {
+    Worker beside;
+    beside.post_or_run([&] { told.reuse = nobody_reads_before(root.generation); });
+    durable = storage_->sync();
+  }
   RETURN_IF_ERROR(durable);
   RETURN_IF_ERROR(settle_space(root, told));
   told.broken = false;

@@ -144,7 +144,6 @@ struct Wanted {
   Offset stored = 0;
   Bytes length = 0;
   std::byte* data = nullptr;
-  std::size_t source = 0;
 };
 
 struct Source {
@@ -152,6 +151,7 @@ struct Source {
   const PartEntry* entry = nullptr;  // null: not committed yet, and not summed
   std::shared_ptr<const Part> part = nullptr;
   std::vector<std::int64_t> first_sum = {};  // of each of the entry's runs
+  std::vector<Wanted> wanted = {};           // what is to be fetched, as a rule in the order in which it is stored
 };
 
 class Reader {
@@ -177,7 +177,7 @@ class Reader {
         find(0, range, piece.data);
         at += piece.length;
         in_slice += piece.length;
-        if (in_slice >= kSlice || wanted_.size() >= kMostWanted) {
+        if (in_slice >= kSlice || wanted_ >= kMostWanted) {
           RETURN_IF_ERROR(fetch(moved));
           in_slice = 0;
         }
@@ -236,7 +236,8 @@ class Reader {
   void want(std::size_t source, Piece piece, std::byte* data) {
     while (piece.length > 0) {
       const Bytes length = std::min(piece.length, kCell - piece.stored % kCell);
-      wanted_.push_back({piece.stored, length, data, source});
+      sources_[source].wanted.push_back({piece.stored, length, data});
+      ++wanted_;
       piece = {piece.logical + length, piece.length - length, piece.stored + length};
       data += length;
     }
@@ -246,13 +247,12 @@ class Reader {
     Extent stored;
     std::uint32_t sum = 0;
     bool summed = true;
-    std::size_t first = 0, last = 0;  // of wanted_
+    std::span<const Wanted> wanted = {};
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
     std::size_t first_span = 0, last_span = 0;
   };
 
-  Cell cell_of(const Wanted& wanted) const {
-    const Source& source = sources_[wanted.source];
+  static Cell cell_of(const Source& source, const Wanted& wanted) {
     if (!source.entry) return {.stored = {wanted.stored, wanted.length}, .summed = false};
     const auto& runs = source.entry->runs;
     const auto run = std::upper_bound(runs.begin(), runs.end(), wanted.stored,
@@ -263,38 +263,43 @@ class Reader {
   }
 
   Status fetch(Transferred& moved) {
-    std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; });
-    for (std::size_t next = 0; next < wanted_.size();) {
-      cells_.clear();
-      while (next < wanted_.size() && cells_.size() < most_cells_) {
-        Cell cell = cell_of(wanted_[next]);
-        cell.first = next;
-        while (++next < wanted_.size() && wanted_[next].stored < cell.stored.end())
+    const auto before = [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; };
+    cells_.clear();
+    for (Source& source : sources_) {
+      std::vector<Wanted>& wanted = source.wanted;
+      if (!std::is_sorted(wanted.begin(), wanted.end(), before)) std::sort(wanted.begin(), wanted.end(), before);
+      for (std::size_t next = 0; next < wanted.size();) {
+        const std::size_t first = next;
+        Cell cell = cell_of(source, wanted[first]);
+        while (++next < wanted.size() && wanted[next].stored < cell.stored.end())
           if (!cell.summed)
             cell.stored.length =
-                std::max(cell.stored.end(), wanted_[next].stored + wanted_[next].length) - cell.stored.offset;
-        cell.last = next;
+                std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
+        cell.wanted = std::span(wanted).subspan(first, next - first);
         cell.in_place = in_place(cell);
         cells_.push_back(cell);
+        if (cells_.size() == most_cells_) RETURN_IF_ERROR(fetch_cells(moved));
       }
-      RETURN_IF_ERROR(fetch_cells(moved));
     }
-    wanted_.clear();
+    if (!cells_.empty()) RETURN_IF_ERROR(fetch_cells(moved));
+    for (Source& source : sources_) source.wanted.clear();
+    wanted_ = 0;
     return {};
   }
 
   // Few pieces, and no byte is wanted twice.
-  bool in_place(const Cell& cell) const {
-    const auto pieces = static_cast<Bytes>(cell.last - cell.first);
+  static bool in_place(const Cell& cell) {
+    const auto pieces = std::ssize(cell.wanted);
     if (pieces > 1 && pieces * kLeastInPlace > cell.stored.length) return false;
-    for (std::size_t i = cell.first + 1; i < cell.last; ++i)
-      if (wanted_[i].stored < wanted_[i - 1].stored + wanted_[i - 1].length) return false;
+    for (std::size_t i = 1; i < cell.wanted.size(); ++i)
+      if (cell.wanted[i].stored < cell.wanted[i - 1].stored + cell.wanted[i - 1].length) return false;
     return true;
   }
 
-  Bytes staged_of(const Cell& cell) const {
+  static Bytes staged_of(const Cell& cell) {
     Bytes bytes = cell.stored.length;
-    for (std::size_t i = cell.first; cell.in_place && i < cell.last; ++i) bytes -= wanted_[i].length;
+    if (cell.in_place)
+      for (const Wanted& wanted : cell.wanted) bytes -= wanted.length;
     return bytes;
   }
 
@@ -306,10 +311,11 @@ class Reader {
     };
     cell.first_span = spans_.size();
     Offset at = cell.stored.offset;
-    for (std::size_t i = cell.first; cell.in_place && i < cell.last; ++i) {
-      stage(wanted_[i].stored - at);
-      spans_.push_back({wanted_[i].data, wanted_[i].length});
-      at = wanted_[i].stored + wanted_[i].length;
+    for (std::size_t i = 0; cell.in_place && i < cell.wanted.size(); ++i) {
+      const Wanted& wanted = cell.wanted[i];
+      stage(wanted.stored - at);
+      spans_.push_back({wanted.data, wanted.length});
+      at = wanted.stored + wanted.length;
     }
     stage(cell.stored.end() - at);
     cell.last_span = spans_.size();
@@ -343,10 +349,11 @@ class Reader {
                                               "checksum",
                                               cell.stored.offset, cell.stored.end()),
                           .path = storage_.path()});
-      for (std::size_t i = cell.first; !cell.in_place && i < cell.last; ++i)
-        std::memcpy(wanted_[i].data, spans_[cell.first_span].data + (wanted_[i].stored - cell.stored.offset),
-                    static_cast<std::size_t>(wanted_[i].length));
+      for (std::size_t i = 0; !cell.in_place && i < cell.wanted.size(); ++i)
+        std::memcpy(cell.wanted[i].data, spans_[cell.first_span].data + (cell.wanted[i].stored - cell.stored.offset),
+                    static_cast<std::size_t>(cell.wanted[i].length));
     }
+    cells_.clear();
     return {};
   }
 
@@ -363,7 +370,7 @@ class Reader {
   std::vector<Source> sources_;   // the layers first
   std::size_t layers_ = 0;
   std::vector<bool> used_;  // of the generation's parts
-  std::vector<Wanted> wanted_;
+  std::size_t wanted_ = 0;  // of all sources
   std::vector<Cell> cells_;
   std::vector<Span> spans_;  // of the cells
   std::unique_ptr<std::byte[]> staging_;

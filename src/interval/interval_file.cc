@@ -4,8 +4,6 @@
 #include "interval/interval_file.h"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "access/deep.h"
 #include "base/crc32c.h"
@@ -23,50 +21,31 @@ Extent pins_below(std::uint64_t generation) { return {kLocks + 1, static_cast<Of
 
 // How far space is taken; means something only while the file is open for writing.
 constexpr Extent kTaken{(kHeaders - 1) * kHeaderStep + kHeaderStep / 2, 8};
-// Instead, in memory: it is not known yet whether there is any, or there is none, for the reason of a Code.
-constexpr Bytes kUnknown = -1;
-constexpr Bytes refused(Code why) { return kUnknown - 1 - static_cast<Bytes>(why); }
-constexpr Code why_refused(Bytes taken) { return static_cast<Code>(kUnknown - 1 - taken); }
-constexpr std::chrono::seconds kPatience{60};  // with rank 0, which asks
 
 constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
 constexpr std::size_t kFew = 64;  // extents of a write that all ranks are told of
-
-// What a new file begins with.
-Head new_head(const std::string& path) {
-  const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
-  const auto header = encode(
-      Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
-  Head head{.bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .whole = true, .path = path};
-  for (int i = 0; i < kHeaders; ++i) std::copy(header.begin(), header.end(), head.bytes.begin() + i * kHeaderStep);
-  head.bytes.insert(head.bytes.end(), root.begin(), root.end());
-  return head;
-}
-
-Status must_be_empty(Storage& storage) {
-  ASSIGN_OR_RETURN(const Head now, Head::read(storage));
-  if (now.content() == Head::Content::kNothing) return {};
-  return fail(Error{.code = Code::kFileInUse,
-                    .what = "somebody else wrote the interval file just when it was made",
-                    .path = storage.path()});
-}
 
 }  // namespace
 
 // ---- Opening
 
 Result<Head> IntervalFile::format(Storage& storage) {
-  Head head = new_head(storage.path());
+  const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
+  const auto header = encode(
+      Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
+  Head head{
+      .bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .whole = true, .path = storage.path()};
+  for (int i = 0; i < kHeaders; ++i) std::copy(header.begin(), header.end(), head.bytes.begin() + i * kHeaderStep);
+  head.bytes.insert(head.bytes.end(), root.begin(), root.end());
   RETURN_IF_ERROR(storage.write({0, std::ssize(head.bytes)}, head.bytes.data()));
   return head;
 }
 
-Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage, bool made) {
-  Begun begun{};
+Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
+  Begun begun;
   auto lock = storage.lock(kWriterLock, LockMode::kExclusiveNow);
   if (!lock && lock.error().code != Code::kFileInUse && lock.error().code != Code::kUnsupportedOperation)
     return fail(lock.error());
-  if (lock && made) return Begun{.head = new_head(storage.path()), .writing = *std::move(lock), .unread = true};
   ASSIGN_OR_RETURN(begun.head, Head::read(storage));
   if (begun.head.content() == Head::Content::kOther) return begun;
   if (!lock && lock.error().code == Code::kFileInUse)
@@ -91,8 +70,9 @@ Status IntervalFile::load(Begun begun) {
   Status mine;
   std::vector<std::byte> bytes;
   Finished told;
+  writing_ = std::move(begun.writing);
   if (writes_) storage_->expect_sync();
-  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun), bytes, told); });
+  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun.head), bytes, told); });
   RETURN_IF_ERROR(agree(group_, mine));
   ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group_, bytes));
   ASSIGN_OR_RETURN(const std::vector<Finished> finished, allgather(group_, told));
@@ -109,15 +89,15 @@ Status IntervalFile::load(Begun begun) {
 }
 
 // On rank 0: takes the locks, finds the newest generation's root, and where there is space.
-Status IntervalFile::begin(Begun begun, std::vector<std::byte>& root, Finished& told) {
-  if (writes_ && !begun.writing) {
-    ASSIGN_OR_RETURN(begun, begin_writing(*storage_));
+Status IntervalFile::begin(Head head, std::vector<std::byte>& root, Finished& told) {
+  if (writes_ && !writing_) {
+    ASSIGN_OR_RETURN(Begun begun, begin_writing(*storage_));
+    writing_ = std::move(begun.writing);
+    head = std::move(begun.head);
+    if (!writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
+      return refuse(Code::kUnsupportedOperation,
+                    "the file system has no range locks, without which one rank alone may write an interval file");
   }
-  Head head = std::move(begun.head);
-  writing_ = std::move(begun.writing);
-  if (writes_ && !writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
-    return refuse(Code::kUnsupportedOperation,
-                  "the file system has no range locks, without which one rank alone may write an interval file");
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     if (i > 0 || head.bytes.empty()) {
@@ -137,14 +117,7 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& root, Finished& 
     ASSIGN_OR_RETURN(const Root decoded, decode_root(root));
     told.reuse = nobody_reads_before(header.generation);
     stored_size_ = stored.size;
-    std::atomic<Bytes>* const taken = begun.unread ? taken_on_node() : nullptr;
-    if (begun.unread && !taken) {
-      RETURN_IF_ERROR(must_be_empty(*storage_));
-      RETURN_IF_ERROR(format(*storage_));
-    }
-    RETURN_IF_ERROR(settle_space(decoded, told));
-    if (taken) make_beside(*taken);
-    return {};
+    return settle_space(decoded, told);
   }
   return fail(
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
@@ -155,33 +128,6 @@ Status IntervalFile::pin(std::uint64_t generation) {
   if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
   reading_ = lock ? *std::move(lock) : nullptr;
   return {};
-}
-
-// On rank 0, beside what the ranks do: looks whether a new file is empty, till when no space is given out, and writes what it
-// begins with.
-void IntervalFile::make_beside(std::atomic<Bytes>& taken) {
-  taken.store(kUnknown);
-  beside_.post_or_run([this, &taken] {
-    made_ = guarded([&] { return must_be_empty(*storage_); });
-    taken.store(made_ ? 0 : refused(made_.error().code));
-    if (made_)
-      made_ = guarded([&]() -> Status {
-        RETURN_IF_ERROR(format(*storage_));
-        return {};
-      });
-  });
-}
-
-// What goes on beside has ended.
-void IntervalFile::wait_beside() {
-  while (!beside_.idle_within(std::chrono::seconds(1))) {
-  }
-}
-
-// On rank 0, of a file that it makes: whether it is one.
-Status IntervalFile::made() {
-  wait_beside();
-  return made_;
 }
 
 // On rank 0, once `generation` is the newest: then nobody comes to read an older one.
@@ -268,14 +214,7 @@ std::atomic<Bytes>* IntervalFile::taken_on_node() const {
 }
 
 Result<Offset> IntervalFile::take_space(Bytes bytes) {
-  if (std::atomic<Bytes>* const taken = taken_on_node()) {
-    const auto tired = std::chrono::steady_clock::now() + kPatience;
-    while (taken->load() == kUnknown && std::chrono::steady_clock::now() < tired)
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    const Bytes state = taken->load();
-    if (state >= 0) return taken->fetch_add(bytes);
-    return refuse(state == kUnknown ? Code::kIo : why_refused(state), "rank 0 could not make the interval file");
-  }
+  if (std::atomic<Bytes>* const taken = taken_on_node()) return taken->fetch_add(bytes);
   if (group_.size() == 1) return std::exchange(taken_, taken_ + bytes);
   ASSIGN_OR_RETURN(const auto lock, storage_->lock(kTaken, LockMode::kExclusive));
   Bytes taken = 0;

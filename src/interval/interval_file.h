@@ -11,7 +11,6 @@
 #include <optional>
 #include <shared_mutex>
 
-#include "base/worker.h"
 #include "collective/agreement.h"
 #include "group/group.h"
 #include "interval/generation.h"
@@ -28,12 +27,10 @@ class IntervalFile final : public Storage {
   struct Begun {
     Head head;
     std::unique_ptr<RangeLock> writing;  // held since before the head was read; null: no locks, or no interval file
-    bool unread;                         // the head is what has yet to be written, if the storage is empty indeed
   };
   // By who will write it. Makes an empty file one; what is none stays as it is. kFileInUse where another program, or this one
-  // by another handle, has it open for writing. `made`: this program has just made the file, so that it should be empty, which
-  // open() then looks at beside what else there is to do.
-  static Result<Begun> begin_writing(Storage& storage, bool made = false);
+  // by another handle, has it open for writing.
+  static Result<Begun> begin_writing(Storage& storage);
   // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
   // storage; of a reader the head alone. `requests`: how data move.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
@@ -116,10 +113,7 @@ class IntervalFile final : public Storage {
   std::shared_lock<std::shared_mutex> stay_in_epoch();
 
   Status load(Begun begun);
-  Status begin(Begun begun, std::vector<std::byte>& root, Finished& told);
-  void make_beside(std::atomic<Bytes>& taken);
-  void wait_beside();
-  Status made();
+  Status begin(Head head, std::vector<std::byte>& root, Finished& told);
   Status pin(std::uint64_t generation);
   bool nobody_reads_before(std::uint64_t generation);
   Status settle_space(const Root& root, Finished& told);
@@ -182,9 +176,6 @@ class IntervalFile final : public Storage {
   std::mutex lengthening_;  // of who makes it reach further
   Bytes stored_size_ = 0;   // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
-
-  Status made_;    // of rank 0's file that is made beside, once that has ended:
-  Worker beside_;  // on rank 0; ends before all that it uses
 };
 
 }  // namespace stridio

@@ -361,47 +361,6 @@ TEST(IntervalFile, OneProgramWritesAtATime) {
   });
 }
 
-// Who makes a file looks beside all else whether another program has written it since: then nothing is stored, on any rank.
-TEST(IntervalFile, WhatAnotherProgramWroteMeanwhileStays) {
-  for (const bool shares : {true, false})
-    for (const bool written : {true, false}) {
-      SCOPED_TRACE(std::to_string(shares) + std::to_string(written));
-      const auto file = make_memory_file();
-      Data theirs(written ? 50000 : 0, std::byte{'t'});
-      ASSERT_TRUE(open_memory(file)->write({0, std::ssize(theirs)}, theirs.data()));
-      run_threads(3, {.ranks_per_node = 0, .shared_memory = shares}, [&](Group& group) {
-        auto storage = open_memory(file);
-        IntervalFile::Begun begun{};
-        if (group.rank() == 0) {
-          auto made = IntervalFile::begin_writing(*storage, true);
-          ASSERT_TRUE(made);
-          begun = *std::move(made);
-        }
-        auto opened = IntervalFile::open(group, std::move(storage), true, std::move(begun));
-        if (!opened) {
-          EXPECT_TRUE(written && !shares);
-          EXPECT_EQ(opened.error().code, Code::kFileInUse);
-          return;
-        }
-        Data mine(1000, static_cast<std::byte>(group.rank()));
-        const std::vector<Extent> place{{1000 * group.rank(), 1000}};
-        const Status stored = write_list(**opened, place, mine);
-        EXPECT_EQ(stored.has_value(), !written);
-        EXPECT_TRUE(stored || stored.error().code == Code::kFileInUse) << stored.error().text();
-        ASSERT_TRUE(group.barrier());
-        ASSERT_TRUE((*opened)->resize(3000));
-        const Status committed = (*opened)->commit();
-        EXPECT_EQ(committed.has_value(), !written);
-        EXPECT_TRUE(committed || committed.error().code == Code::kFileInUse) << committed.error().text();
-      });
-      if (written) {
-        EXPECT_TRUE(*read_all(*open_memory(file)) == theirs);
-      } else {
-        EXPECT_EQ((*Generation::newest(*open_memory(file)))->root().live(), 3000);
-      }
-    }
-}
-
 // Two programs make one file at the same moment: the second is refused before it writes anything. A file that is none stays
 // as it is, and nobody is locked out of it.
 TEST(IntervalFile, TheSecondOfTwoCreatorsIsRefused) {

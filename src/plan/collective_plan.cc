@@ -400,7 +400,8 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   totals.whole = read_whole(direction, ranks, totals, topology, profile, patterns);
   totals.united = totals.whole ? totals.span() : std::min(totals.size, totals.span());
   totals.gaps = gaps_of_union(ranks, totals, patterns);
-  // A window of what is stored in the order of writing is gathered from all over it: the longer, the fewer pieces are cut.
+  // A window of what is stored in the order of writing is gathered from all over it: the longer, the fewer pieces are cut. But
+  // where each rank has a core, and none waits for another's, it should stay in the caches.
   const bool shorter = rules.shorter_windows && !caps.appends && topology.nodes == 1;
   totals.under_way = windows_under_way(direction, totals, topology, costs);
   CollectiveRules sized = rules;
@@ -408,6 +409,9 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
     sized.window = std::min(rules.window, Deep{}.unit);  // none need hold more than a request
   const int aggregators = count_aggregators(direction, totals, topology, profile, sized);
   if (shorter) sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
+  const bool crowded = std::ssize(topology.node_of) > totals.workers;
+  if (rules.shorter_windows && caps.appends && topology.nodes == 1 && !crowded && !costs.waits())
+    sized.window = std::min(rules.window, profile.staging);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, profile);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
