@@ -33,6 +33,8 @@ constexpr int kStreams = 4;
 constexpr int kShallowest = 4, kDeepest = 16;  // threads
 constexpr double kWorthIt = 1.5;               // times faster
 constexpr double kFewTries = 5e-4;             // seconds of a request from which on a step is tried once
+constexpr int kRounds = 3;                     // so many times as many requests as threads,
+constexpr double kSlowRequest = 2e-3;          // where one takes less than this
 constexpr double kRequests = 16;  // small ones in whose time all must be known, on a storage too slow for its budget
 constexpr double kMostSeconds = 0.25;
 
@@ -131,6 +133,7 @@ class Calibration {
   }
 
   Status measure_overlap(StorageCosts& costs, int tries) {
+    storage_.crew().run(kDeepest - 1, [] {});  // threads are started once
     double extending = 0;
     if (direction_ == Direction::kWrite) {
       // As many at once as are first tried within the file: one by one they take long enough to be told apart on a busy machine.
@@ -139,10 +142,13 @@ class Calibration {
       ASSIGN_OR_RETURN(extending, least([&] { return move(beyond, kShallowest); }, 1));
       RETURN_IF_ERROR(move({{length_ - kSmall, kSmall}}));
     }
-    for (int depth = kShallowest; depth <= kDeepest && depth * kSmall <= length_ && time_left(); depth *= 4) {
-      ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(depth); }, tries));
+    // A list is long: to wake its threads takes little of its time, but some of that of a few requests.
+    const int rounds = costs.request_seconds < kSlowRequest ? kRounds : 1;
+    for (int depth = kShallowest; depth <= kDeepest && depth * rounds * kSmall <= length_ && time_left(); depth *= 4) {
+      const int count = depth * (depth > kShallowest ? rounds : 1);
+      ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(count, depth); }, tries));
       costs.extends_alone = costs.extends_alone || extending > kWorthIt * seconds;
-      const double overlap = depth * costs.request_seconds / seconds;
+      const double overlap = count * costs.request_seconds / seconds;
       if (overlap < kWorthIt * costs.overlap) continue;
       costs.depth = depth;
       costs.overlap = std::min(overlap, static_cast<double>(depth));
@@ -167,9 +173,9 @@ class Calibration {
   }
 
   // Apart from one another, so that they are requests of their own.
-  Status move_list(int depth) {
+  Status move_list(int count, int depth) {
     std::vector<Extent> extents;
-    for (int i = 0; i < depth; ++i) extents.push_back({i * (length_ / depth), kSmall});
+    for (int i = 0; i < count; ++i) extents.push_back({i * (length_ / count), kSmall});
     return move(extents, depth);
   }
 

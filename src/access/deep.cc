@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
 #include <vector>
 
 #include "base/guarded.h"
-#include "base/worker.h"
 #include "storage/request.h"
 
 namespace stridio {
@@ -91,17 +89,7 @@ Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::sp
     std::iter_swap(parts.list.begin(), last);
     move(next++);
   }
-  std::vector<std::thread> threads;
-  const std::size_t helpers = std::min(static_cast<std::size_t>(deep.depth), parts.list.size()) - 1;
-  for (std::size_t i = 0; i < helpers; ++i) {
-    try {
-      threads.push_back(start_without_signals(work));
-    } catch (const std::exception&) {
-      break;  // no more threads to be had: those that are there do it
-    }
-  }
-  work();
-  for (std::thread& thread : threads) thread.join();
+  storage.crew().run(std::min(static_cast<std::size_t>(deep.depth), parts.list.size()) - 1, work);
   return sum(moved);
 }
 

@@ -30,6 +30,7 @@ TESTS = {
     "decode": ("property", ["--gtest_filter=Decode*"], None),
     "pattern": ("pattern_test", [], None),
     "access_unit": ("access_test", [], None),
+    "base": ("base_test", [], None),
     "sets": ("sets_test", [], None),
     "lock": ("lock_test", [], None),
     "atomicity": ("atomicity_test", [], None),
