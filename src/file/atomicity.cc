@@ -19,13 +19,13 @@ constexpr Offset kFirstOpener = kSideRange + (Offset{1} << 61);
 constexpr Extent kCrossing{kFirstOpener + 1, Bytes{1} << 48};
 constexpr std::uint32_t kAccesses = 1 << 16;  // places a rank has in the crossing
 
-// In the order in which they are given back.
+// The intervals are given back first: for them others wait.
 class Held final : public RangeLock {
  public:
   Held(RangeTable& table, RangeTable::Ticket own) : table_(table), own_(own) {}
   ~Held() override {
-    openers_.reset();
     intervals_.reset();
+    openers_.reset();
     table_.release(own_);
   }
   void set_intervals(std::unique_ptr<RangeLock> lock) { intervals_ = std::move(lock); }
@@ -104,6 +104,9 @@ Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, Lock
 
 Result<std::unique_ptr<RangeLock>> Atomicity::hold(Extent range, LockMode mode, bool whole_range) {
   auto held = std::make_unique<Held>(own_, own_.acquire(range, mode));
+  ASSIGN_OR_RETURN(auto openers,
+                   exclude_openers(range, mode, whole_range));  // asks the storage: not while others wait for us
+  held->set_openers(std::move(openers));
   std::vector<IntervalLock> intervals;
   if (known_) {
     sets_.each_shared_in(range, [&](const SharedIntervals& each) { intervals.push_back({each.manager, each.lock}); });
@@ -115,8 +118,6 @@ Result<std::unique_ptr<RangeLock>> Atomicity::hold(Extent range, LockMode mode, 
     ASSIGN_OR_RETURN(auto locks, locks_->lock(intervals, range, mode));
     held->set_intervals(std::move(locks));
   }
-  ASSIGN_OR_RETURN(auto openers, exclude_openers(range, mode, whole_range));
-  held->set_openers(std::move(openers));
   return held;
 }
 

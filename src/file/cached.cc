@@ -83,7 +83,7 @@ CollectiveRequest FileImpl::request_for(const WriteCache::Batch& batch) {
   request.direction = Direction::kWrite;
   request.file = batch.file;
   request.memory = batch.memory;
-  request.access = access_rules(Direction::kWrite);
+  request.access = access_rules(Direction::kWrite, batch.file);
   request.access.may_modify_holes = request.access.lock_writes;  // the holes are no longer those of a view
   request.rules = collective_rules(Direction::kWrite);
   request.profile = parts_.profile;

@@ -410,8 +410,8 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file, const Memory& memory) {
   Storage& storage = direction == Direction::kRead ? seen_storage() : *parts_.storage;
   ASSIGN_OR_RETURN(const RequestShape shape, shape_on(storage, parts_.profile, direction, file, memory));
-  const AccessPlan plan =
-      plan_access(shape, storage.caps(), parts_.profile, access_rules(direction), correction(direction));
+  const AccessRules rules = access_rules(direction, file);
+  const AccessPlan plan = plan_access(shape, storage.caps(), parts_.profile, rules, correction(direction));
   std::unique_ptr<RangeLock> lock;
   if (atomic_ && !file.empty()) {
     ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));
@@ -456,7 +456,7 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
     request.memory = access.memory;
     note(access.direction, request.file);
   }
-  request.access = access_rules(access.direction);
+  request.access = access_rules(access.direction, request.file);
   request.rules = collective_rules(access.direction);
   request.profile = parts_.profile;
   request.correction = correction(access.direction);
@@ -495,9 +495,10 @@ Result<CollectiveOutcome> FileImpl::move_together(CollectiveRequest& request) {
 
 // ---- Rules: what hints and consistency allow
 
-AccessRules FileImpl::access_rules(Direction direction) const {
+AccessRules FileImpl::access_rules(Direction direction, const Pattern& file) const {
   const Hints& hints = parts_.hints;
   AccessRules rules;
+  rules.waited_for = atomic_ && !file.empty() && shared_.atomicity->shares(file.bounds());
   const bool promised = hints.ds_write == Switch::kEnable && parts_.storage->has_locks();
   rules.lock_writes = promised && !atomic_;
   rules.may_modify_holes = hints.ds_write != Switch::kDisable && (promised || own_holes_) && parts_.readable;

@@ -85,7 +85,7 @@ class FileImpl final : public File {
   Status flush_together();
   CollectiveRequest request_for(const WriteCache::Batch& batch);
 
-  AccessRules access_rules(Direction direction) const;
+  AccessRules access_rules(Direction direction, const Pattern& file) const;
   CollectiveRules collective_rules(Direction direction) const;
   Result<Offset> seek_target(Offset offset, Whence whence, Bytes current);
   Status move_shared_pointer(Offset offset, Whence whence);

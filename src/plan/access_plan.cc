@@ -23,6 +23,7 @@ constexpr double kSievedLatencies = 20;
 constexpr double kStagedLatencies = 4;  // the first half of a window is copied before anything moves
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kCacheLine = 64;
+constexpr int kShareOfOthers = 4;
 constexpr double kStagedScattering = 1.4;  // by way of a staging buffer each line is touched several times
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
@@ -309,6 +310,7 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.pipelined = profile.of(shape.direction).waits();
   if (plan.pipelined) plan.first_window = profile.first_staging;
   plan.deep = deep_of(profile.of(shape.direction));
+  if (rules.waited_for && plan.deep.depth > 1) plan.deep.depth *= kShareOfOthers;
   plan.window =
       std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
   plan.columns = chosen->columns;

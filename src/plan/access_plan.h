@@ -56,6 +56,7 @@ struct AccessRules {
   bool lock_writes = false;  // every write locks its range: the user promised that all writers do
   bool sieve_reads = true;
   bool prefer_sieve = false;  // the user asked for sieving where it is allowed
+  bool waited_for = false;    // other ranks may wait for the access, which has their share of requests under way then
   Bytes read_window = Bytes{4} << 20;
   Bytes write_window = Bytes{4} << 20;
   std::string force;  // a method's name; empty: the cheapest

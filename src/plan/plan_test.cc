@@ -68,6 +68,17 @@ TEST(Plan, FarStorageGetsLongRequests) {
   EXPECT_GE(plan.deep.unit, 1 << 20);
 }
 
+TEST(Plan, WhatOthersWaitForHasTheirRequestsUnderWay) {
+  const RequestShape sparse = shape_of(Direction::kWrite, pieces(10000, 4096, 16384), Pattern::run(0, 10000 * 4096));
+  Profile network = far(1e-3, 1e9);
+  network.write.depth = 16;
+  AccessRules rules;
+  const int alone = plan_access(sparse, kPlain, network, rules).deep.depth;
+  rules.waited_for = true;
+  EXPECT_GT(plan_access(sparse, kPlain, network, rules).deep.depth, alone);
+  EXPECT_EQ(plan_access(sparse, kPlain, Profile{}, rules).deep.depth, 1) << "calls to a local file take turns";
+}
+
 TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnceWhereItIsFar) {
   const SummedRequests near = summed_requests(Profile());
   EXPECT_LE(near.longest, Profile().staging / 2);
