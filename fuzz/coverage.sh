@@ -8,7 +8,7 @@ readonly decoder=(src/interval/format.cc src/interval/map.cc src/interval/genera
 mkdir -p "$folder/corpus"
 clang++ -std=c++20 -g -O1 -fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping -DFMT_HEADER_ONLY -Isrc \
   fuzz/interval_file_fuzz.cc src/interval/check.cc "${decoder[@]}" \
-  src/storage/{memory,range_table,request}.cc src/base/{crc32c,result,text}.cc -o "$folder/interval"
+  src/storage/{memory,range_table,request}.cc src/base/{crc32c,crew,result,text,worker}.cc -o "$folder/interval"
 LLVM_PROFILE_FILE=$folder/profile "$folder/interval" -max_total_time="$seconds" -max_len=4096 -len_control=0 -rss_limit_mb=1024 -timeout=5 \
   "$folder/corpus" 2>"$folder/log" || { tail -n 20 "$folder/log" >&2; exit 1; }
 llvm-profdata merge "$folder/profile" -o "$folder/merged"

@@ -132,6 +132,19 @@ TEST_F(Faulty, TruncatedFilesAreRefused) {
   }
 }
 
+TEST_F(Faulty, OneCopyOfTheNewestHeaderIsEnough) {
+  const auto newest = static_cast<std::size_t>(slot_of(3));
+  Data bytes = bytes_;
+  bytes[newest + 20] ^= std::byte{1};
+  EXPECT_TRUE(read_back(bytes) == expected_);
+  EXPECT_TRUE(checked(bytes).damage.empty());
+  EXPECT_EQ(checked(bytes).notes.size(), 1U);
+  bytes[newest + static_cast<std::size_t>(kHeaderStep) + 20] ^= std::byte{1};  // as a crash in the commit may leave it
+  EXPECT_TRUE(read_back(bytes) == pattern(0, kTurns));
+  ASSERT_EQ(checked(bytes).notes.size(), 3U);
+  EXPECT_NE(checked(bytes).notes.back().find("no copy of header slot 1"), std::string::npos);
+}
+
 TEST_F(Faulty, UnknownVersionsAreNamed) {
   Data bytes = bytes_;
   bytes[8] = bytes[kHeaderStep + 8] = std::byte{7};
