@@ -108,8 +108,11 @@ Status Aggregator::write(const FileWindow& window, std::byte* buffer) const {
   ASSIGN_OR_RETURN(const auto lock, lock_of(range));
   Bytes bytes = 0;
   for (const Extent& run : window.runs) bytes += run.length;
+  // Many runs beyond the end of the file would wait for each other; one need not be cut for that.
+  Deep deep = plan_.deep;
+  deep.extend_first = deep.extend_first && window.runs.size() > 2;
   if (!plan_.modify_holes(range.length, bytes, std::ssize(window.runs)))
-    return write_from(storage_, window.runs, buffer, range.offset, plan_.deep);
+    return write_from(storage_, window.runs, buffer, range.offset, deep);
 
   std::vector<std::byte> whole(static_cast<std::size_t>(range.length));  // zeros past the end of the file
   const Span all{whole.data(), range.length};
@@ -118,7 +121,7 @@ Status Aggregator::write(const FileWindow& window, std::byte* buffer) const {
     const Offset at = run.offset - range.offset;
     std::memcpy(whole.data() + at, buffer + at, static_cast<std::size_t>(run.length));
   }
-  return write_from(storage_, {&range, 1}, whole.data(), range.offset, plan_.deep);
+  return write_from(storage_, {&range, 1}, whole.data(), range.offset, deep);
 }
 
 }  // namespace stridio

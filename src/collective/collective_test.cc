@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <vector>
 
 #include "group/threads.h"
 #include "support/waits_for_company.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -36,6 +38,48 @@ TEST(Collective, TwoWindowsOfAWriteThatIsWaitedForAreUnderWay) {
   ASSERT_TRUE(storage.read({0, kSize}, stored.data()));
   for (Offset at = 0; at < kSize; ++at)
     ASSERT_EQ(static_cast<int>(stored[static_cast<std::size_t>(at)]), at / kPiece % kRanks + 1) << at;
+}
+
+// Of a window of many runs, the one that makes the file longest goes first, where the others would wait for each other.
+class Ordered final : public Wrapped {
+ public:
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const Extent& extent : extents) order_.push_back(extent.offset);
+    }
+    return Wrapped::writev(extents, memory);
+  }
+  const std::vector<Offset>& order() const { return order_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Offset> order_;
+};
+
+TEST(Collective, SparseWindowsLengthenTheFileFirst) {
+  constexpr Bytes kPiece = 1024, kApart = 16384, kPieces = 8;
+  for (const bool extends_alone : {true, false}) {
+    Ordered storage;
+    run_threads(2, {}, [&](Group& group) {
+      std::vector<std::byte> bytes(kPieces * kPiece);
+      CollectiveRequest request;
+      request.direction = Direction::kWrite;
+      request.file = Pattern::strided(kPieces, kApart, Pattern::run(group.rank() * kApart / 2, kPiece));
+      request.memory = {bytes.data(), Pattern::run(0, kPieces * kPiece)};
+      request.profile.write.request_seconds = 1e-3;
+      request.profile.write.depth = 4;
+      request.profile.write.extends_alone = extends_alone;
+      request.rules.force = "two_phase";
+      request.rules.aggregators = 1;
+      request.rules.shorter_windows = false;
+      Times times;
+      ASSERT_TRUE(run_collective(group, storage, request, times));
+    });
+    ASSERT_EQ(std::ssize(storage.order()), 2 * kPieces);
+    const bool highest_first = storage.order().front() == (kPieces - 1) * kApart + kApart / 2;
+    EXPECT_EQ(highest_first, extends_alone);
+  }
 }
 
 }  // namespace

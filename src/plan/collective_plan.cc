@@ -429,7 +429,6 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(sized.window, longest);
   plan.deep = deep_of(costs);
-  plan.deep.extend_first = false;  // only the last domain's windows lengthen the file
   plan.slots = longest > plan.window ? totals.under_way + 1 : 2;
   plan.read = profile.read;
   plan.write = profile.write;

@@ -300,7 +300,6 @@ TEST(CollectivePlan, WindowsOfAWriteThatIsWaitedForOverlap) {
   profile.write.extends_alone = true;
   const CollectivePlan plan = plan_together(Direction::kWrite, files, profile);
   EXPECT_EQ(plan.slots, 3);
-  EXPECT_FALSE(plan.deep.extend_first);
   EXPECT_EQ(plan_together(Direction::kWrite, interleaved(4, 1000, 64), profile).slots, 2) << "a single window";
   EXPECT_EQ(plan_together(Direction::kWrite, files, profile, {}, 1, true, true).slots, 2) << "locked";
   EXPECT_EQ(plan_together(Direction::kRead, files, profile).slots, 2);

@@ -31,6 +31,7 @@ TESTS = {
     "pattern": ("pattern_test", [], None),
     "access_unit": ("access_test", [], None),
     "base": ("base_test", [], None),
+    "collective_unit": ("collective_test", [], None),
     "sets": ("sets_test", [], None),
     "lock": ("lock_test", [], None),
     "atomicity": ("atomicity_test", [], None),
