@@ -104,8 +104,8 @@ Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, Lock
 
 Result<std::unique_ptr<RangeLock>> Atomicity::hold(Extent range, LockMode mode, bool whole_range) {
   auto held = std::make_unique<Held>(own_, own_.acquire(range, mode));
-  ASSIGN_OR_RETURN(auto openers,
-                   exclude_openers(range, mode, whole_range));  // asks the storage: not while others wait for us
+  // First, as it asks the storage: nobody should wait for that.
+  ASSIGN_OR_RETURN(auto openers, exclude_openers(range, mode, whole_range));
   held->set_openers(std::move(openers));
   std::vector<IntervalLock> intervals;
   if (known_) {

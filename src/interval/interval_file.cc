@@ -243,8 +243,8 @@ Status IntervalFile::take_extents(Bytes bytes) {
 }
 
 // For `bytes` bytes, and all that is expected besides. But where much was written in this epoch, that may be what is written over:
-// its space is free again then, and no more is taken than a part of it.
-// Where the file has to become longer first, the beginning of these bytes gets the `last` place of it all.
+// its space is free again then, and no more is taken than a part of it. Where the file has to become longer first, the beginning
+// of these bytes gets the `last` place of it all.
 Status IntervalFile::take_chunk(Bytes bytes, std::optional<Extent>& last) {
   const Bytes wanted = expected_ / 4 >= written_.bytes ? std::max(bytes, expected_) : bytes;
   RETURN_IF_ERROR(take_extents(std::max(wanted, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk))));

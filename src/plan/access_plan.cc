@@ -23,7 +23,7 @@ constexpr double kSievedLatencies = 20;
 constexpr double kStagedLatencies = 4;  // the first half of a window is copied before anything moves
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kCacheLine = 64;
-constexpr int kShareOfOthers = 4;
+constexpr int kShareOfOthers = 4;          // times as many requests where others wait
 constexpr double kStagedScattering = 1.4;  // by way of a staging buffer each line is touched several times
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
