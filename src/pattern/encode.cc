@@ -6,7 +6,7 @@
 //        | 2 n zigzag(stride) irregular n x zigzag(displacement - the one before) [n x copies] node   indexed
 //        | 3 n n x body                                       sequence
 // Numbers are LEB128. Size follows the structure; decoding refuses a wrong checksum, a depth over 64, a number that
-// would overflow 2^62 bytes, and any length that the bytes left cannot hold.
+// would overflow 2^62 bytes, offsets so far apart, and any length that the bytes left cannot hold.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -131,7 +131,8 @@ struct PatternCodec {
   static std::optional<Pattern> read_body(Reader& in, int depth) {
     const Offset offset = in.signed_number();
     const auto node = read_node(in, depth);
-    if (!node || !fits(__int128{offset} + node->lower()) || !fits(__int128{offset} + node->upper()))
+    if (!node || !fits(__int128{offset} + node->lower()) || !fits(__int128{offset} + node->upper()) ||
+        !fits(__int128{node->upper()} - node->lower()))
       return std::nullopt;
     return node->shifted(offset);
   }

@@ -206,6 +206,16 @@ TEST_F(PatternTest, SurvivesEncodingFarAway) {
   }
 }
 
+// A part of the table would be a stride that is beyond what offsets can be.
+TEST_F(PatternTest, RefusesOffsetsTooFarApart) {
+  const auto decoded = [](Offset from) {
+    const Offset far = (Offset{1} << 62) - 10;
+    return Pattern::decode(Pattern::indexed({from, 3, far}, {}, 0, Pattern::run(0, 5)).encode()).has_value();
+  };
+  EXPECT_TRUE(decoded(-4));
+  EXPECT_FALSE(decoded(-20));
+}
+
 TEST_F(PatternTest, RefusesDamagedBytes) {
   each(5000, [](Random& random) {
     std::vector<std::byte> bytes = random_model(random, 3).pattern.encode();
