@@ -133,6 +133,7 @@ void run_way(const Cell& cell, Way& way, Group& group, Storage& storage, const P
         .direction = cell.direction, .file = file, .memory = memory, .access = access, .rules = {}, .profile = profile};
     request.rules.may_modify_holes = access.lock_writes;
     request.rules.force = way.method;
+    request.explains = true;
     const auto outcome = run_collective(group, storage, request, times);
     if (!outcome) std::abort();
     why = outcome->why;

@@ -68,7 +68,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   const Status ready = shape ? Status() : fail(shape.error());
   const RequestShape planned = shape.value_or(RequestShape{});
   const AccessPlan own = plan_access(planned, caps, request.profile, request.access, request.correction);
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  static const auto cores = static_cast<int>(std::thread::hardware_concurrency());  // which reads a file
   const RankShape mine = rank_shape(planned, request.file, own, std::max(1, cores), request.correction.of_two_phase());
   ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, ready, request, times));
   const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), caps,
@@ -77,7 +77,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
                             .strategy = plan.strategy,
                             .planned_seconds = plan.uncorrected_seconds,
                             .method = name_of(plan.strategy),
-                            .why = plan.explain()};
+                            .why = request.explains ? plan.explain() : std::string()};
   switch (plan.strategy) {
     case Strategy::kNothing: break;
     case Strategy::kIndependent: {
@@ -85,7 +85,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
       outcome.own_method = own.method;
       outcome.planned_seconds = own.uncorrected_seconds;
       outcome.method = name_of(own.method);
-      outcome.why += "; here " + own.explain();
+      if (request.explains) outcome.why += "; here " + own.explain();
       break;
     }
     case Strategy::kTwoPhase: {

@@ -41,6 +41,7 @@ struct CollectiveRequest {
   Profile profile;
   Correction correction = {};     // of the direction, as this rank has learnt it
   PatternCache* cache = nullptr;  // null: nothing is kept for the next call
+  bool explains = false;          // the outcome says why
 };
 
 struct CollectiveOutcome {
@@ -49,7 +50,7 @@ struct CollectiveOutcome {
   Method own_method = Method::kNothing;  // of the independent strategy
   double planned_seconds = 0;            // of this rank's access or of the two phases, without correction
   double seconds = 0;                    // that it took
-  std::string method;                    // what ran here, and why
+  const char* method = "";               // what ran here, and why
   std::string why;
 };
 

@@ -31,8 +31,9 @@ Storage& FileImpl::seen_storage() {
 
 Result<Bytes> FileImpl::keep(const Pattern& file, const Memory& memory, bool collective) {
   RETURN_IF_ERROR(cache_->put(file, memory));
-  const std::string why = fmt::format("kept in memory until sync or close (stridio_cache): {} in {}",
-                                      counted(file.size(), "byte"), counted(file.runs(), "range"));
+  const std::string why = !wants_reasons() ? std::string()
+                                           : fmt::format("kept in memory until sync or close (stridio_cache): {} in {}",
+                                                         counted(file.size(), "byte"), counted(file.runs(), "range"));
   parts_.report->count(Direction::kWrite, collective, file.size(), "cache", why);
   explain(collective ? "write_all" : "write", "cache: " + why);
   return file.size();
@@ -88,6 +89,7 @@ CollectiveRequest FileImpl::request_for(const WriteCache::Batch& batch) {
   request.rules = collective_rules(Direction::kWrite);
   request.profile = parts_.profile;
   request.correction = correction(Direction::kWrite);
+  request.explains = parts_.explain;
   return request;
 }
 
@@ -99,7 +101,7 @@ Status FileImpl::hand_on() {
                      shape_on(*parts_.storage, parts_.profile, Direction::kWrite, request.file, request.memory));
     const AccessPlan plan =
         plan_access(shape, parts_.storage->caps(), parts_.profile, request.access, request.correction);
-    explain("full cache", plan.explain());
+    if (parts_.explain) explain("full cache", plan.explain());
     RETURN_IF_ERROR(
         execute(plan, *parts_.storage, Direction::kWrite, request.file, request.memory, parts_.report->times()));
     cache_->drop();

@@ -407,8 +407,32 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
   return shared_.atomicity->hold(range, mode, whole_range);
 }
 
+// What is one piece in file and memory, and one request, needs no plan: programs make millions of such calls.
+bool FileImpl::is_one_request(Direction direction, const Pattern& file, const Memory& memory) const {
+  const bool locks = direction == Direction::kWrite && parts_.hints.ds_write == Switch::kEnable;
+  return !file.empty() && file.size() <= Deep{}.unit && file.contiguous() && memory.pattern.contiguous() && !atomic_ &&
+         !locks;
+}
+
+Result<Transferred> FileImpl::move_one(Direction direction, Storage& storage, const Pattern& file,
+                                       const Memory& memory) {
+  const Stopwatch watch(parts_.report->times().storage);
+  const Extent extent = file.bounds();
+  const Span span{memory.base + memory.pattern.lower(), extent.length};
+  if (direction == Direction::kRead) return storage.readv({&extent, 1}, {&span, 1});
+  storage.expect_write(extent.length);
+  return storage.writev({&extent, 1}, {&span, 1});
+}
+
 Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& file, const Memory& memory) {
   Storage& storage = direction == Direction::kRead ? seen_storage() : *parts_.storage;
+  const char* const call = direction == Direction::kRead ? "read" : "write";
+  if (is_one_request(direction, file, memory)) {
+    ASSIGN_OR_RETURN(const Transferred moved, move_one(direction, storage, file, memory));
+    parts_.report->count_one(direction, moved.bytes);
+    if (parts_.explain) explain(call, fmt::format("direct: one request of {}", counted(file.size(), "byte")));
+    return moved;
+  }
   ASSIGN_OR_RETURN(const RequestShape shape, shape_on(storage, parts_.profile, direction, file, memory));
   const AccessRules rules = access_rules(direction, file);
   const AccessPlan plan = plan_access(shape, storage.caps(), parts_.profile, rules, correction(direction));
@@ -422,9 +446,9 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     correct(direction, [&](Correction& all) { all.learn(plan.method, plan.uncorrected_seconds, seconds); });
   }
-  const std::string why = plan.explain();
+  const std::string why = wants_reasons() ? plan.explain() : std::string();
   parts_.report->count(direction, false, moved.bytes, name_of(plan.method), why);
-  explain(direction == Direction::kRead ? "read" : "write", why);
+  explain(call, why);
   return moved;
 }
 
@@ -461,6 +485,7 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   request.profile = parts_.profile;
   request.correction = correction(access.direction);
   request.cache = &patterns_;
+  request.explains = wants_reasons();
   if (atomic_) request.hold = [&] { return hold(access.direction, request.file.bounds()); };
   if (access.direction == Direction::kWrite) {
     ASSIGN_OR_RETURN(const bool kept, kept_together(request));

@@ -15,8 +15,7 @@ namespace stridio {
 
 using nlohmann::json;
 
-void Report::count(Direction direction, bool collective, Bytes bytes, const std::string& method,
-                   const std::string& why) {
+void Report::count(Direction direction, bool collective, Bytes bytes, std::string_view method, std::string_view why) {
   const std::scoped_lock lock(mutex_);
   Use& use = uses_[{method, direction, collective}];
   ++use.calls;
@@ -44,7 +43,16 @@ Status Report::write(const std::string& directory, const std::string& path, int 
   json calls = {{"read", 0}, {"write", 0}, {"read_all", 0}, {"write_all", 0}};
   json bytes = {{"read", 0}, {"written", 0}};
   json methods = json::array();
-  for (const auto& [key, use] : uses_) {
+  std::map<Key, Use> uses = uses_;
+  for (const Direction direction : {Direction::kRead, Direction::kWrite}) {
+    const Singles& single = single_[static_cast<std::size_t>(direction)];
+    if (single.calls == 0) continue;
+    Use& use = uses[{name_of(Method::kDirect), direction, false}];
+    use.calls += single.calls;
+    use.bytes += single.bytes;
+    if (use.why.empty()) use.why = "one request";
+  }
+  for (const auto& [key, use] : uses) {
     const bool reads = key.direction == Direction::kRead;
     const std::string call = std::string(reads ? "read" : "write") + (key.collective ? "_all" : "");
     calls[call] = calls[call].get<std::int64_t>() + use.calls;

@@ -1,9 +1,11 @@
 // What one rank did with one file, for `stridio run --report`: a JSON file per rank and open.
 #pragma once
 
+#include <array>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/extent.h"
@@ -20,7 +22,14 @@ class Report {
  public:
   static constexpr std::size_t kLongestView = 64 << 10;
 
-  void count(Direction direction, bool collective, Bytes bytes, const std::string& method, const std::string& why);
+  // `method`: a constant.
+  void count(Direction direction, bool collective, Bytes bytes, std::string_view method, std::string_view why);
+  // An independent access that was one request.
+  void count_one(Direction direction, Bytes bytes) {
+    auto& [calls, moved] = single_[static_cast<std::size_t>(direction)];
+    calls.add(1);
+    moved.add(bytes);
+  }
   void note_hints(const Hints& hints) {
     hints_ = hints.entries;
     hint_sources_ = hints.sources;
@@ -46,11 +55,15 @@ class Report {
     std::string why;  // of the last call
   };
   struct Key {
-    std::string method;
+    std::string_view method;
     Direction direction;
     bool collective;
     auto operator<=>(const Key&) const = default;
   };
+  struct Singles {
+    Counter calls, bytes;
+  };
+  std::array<Singles, 2> single_;  // by direction
   std::mutex mutex_;
   std::map<Key, Use> uses_;
   Times times_;

@@ -9,6 +9,8 @@ namespace stridio {
 Pattern view_pattern(const View& view, Bytes position, Bytes length) {
   if (length <= 0) return {};
   const Bytes tile = view.filetype.size();
+  if (view.filetype.contiguous() && view.filetype_extent == tile)
+    return Pattern::run(view.displacement + view.filetype.lower() + position, length);
   const std::int64_t first = position / tile;
   const std::int64_t last = (position + length - 1) / tile;
   const Bytes begin = position - first * tile;

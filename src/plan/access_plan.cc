@@ -101,9 +101,10 @@ Candidate list_with(const RequestShape& shape, const Caps& caps, const Profile& 
   double ranges = appends ? 1 : shape.ascending ? 1 + shape.gaps.count() : static_cast<double>(shape.file_ranges);
   if (columns.together > 0) ranges += static_cast<double>(shape.size / columns.part);
   const double requests = caps.native_list ? std::max(1.0, ranges / static_cast<double>(caps.largest_list)) : ranges;
-  Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList, .columns = columns};
-  list.why = fmt::format("{}, {}", counted(std::llround(requests), "request"), counted(shape.size, "byte"));
-  if (columns.together > 0) list.why += fmt::format(", of {} columns at a time", columns.together);
+  Candidate list{.method = shape.file_ranges == 1 ? Method::kDirect : Method::kList,
+                 .size = shape.size,
+                 .requests = requests,
+                 .columns = columns};
   list.moved_bytes = static_cast<double>(shape.size);
   list.storage_seconds = transfers(requests, 1, list.moved_bytes, costs);
   list.storage_seconds += new_pages(shape) * profile.new_page_seconds;
@@ -137,11 +138,12 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   const double in_them = std::min(size, holes.before * (1 + with_holes / std::max(1.0, holes.count)));
   const double cuts = (size + holes.bytes) / static_cast<double>(window);
 
-  Candidate sieve{.method = Method::kSieve};
+  Candidate sieve{.method = Method::kSieve, .size = shape.size};
   sieve.largest_gap = std::min(window, Gaps::largest_of(classes));
-  sieve.moved_bytes = size + holes.bytes;
-  const double requests = clusters + cuts;
-  sieve.storage_seconds = transfers(requests, std::max(1.0, cuts), size + Profile::kUnwanted * holes.bytes, costs);
+  sieve.moved_bytes = sieve.spanned_bytes = size + holes.bytes;
+  sieve.requests = clusters + cuts;
+  sieve.storage_seconds =
+      transfers(sieve.requests, std::max(1.0, cuts), size + Profile::kUnwanted * holes.bytes, costs);
   if (shape.direction == Direction::kWrite) {
     sieve.storage_seconds += new_pages(shape) * profile.new_page_seconds;
     const double read = in_them + holes.bytes;
@@ -153,17 +155,12 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   const double copied = stages(shape, profile) ? size : in_them;
   const double pieces = std::max(holes.count + with_holes, static_cast<double>(shape.memory_ranges) * copied / size);
   sieve.seconds = sieve.storage_seconds + copying(profile, copied, pieces) + scattering(shape, profile, true);
-  sieve.why =
-      fmt::format("{} over {:.0f} bytes, for {} of them; holes up to {} bytes taken along",
-                  counted(std::llround(requests), "request"), size + holes.bytes, shape.size, sieve.largest_gap);
   return sieve;
 }
 
 Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Profile& profile,
                          const AccessRules& rules) {
-  const auto impossible = [](std::string why) {
-    return Candidate{.method = Method::kMapped, .possible = false, .why = std::move(why)};
-  };
+  const auto impossible = [](const char* why) { return Candidate{.method = Method::kMapped, .impossible = why}; };
   if (!caps.maps) return impossible("the storage cannot be mapped");
   if (!shape.ascending) return impossible("the file ranges are not in ascending order");
   const bool writes = shape.direction == Direction::kWrite;
@@ -173,7 +170,7 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
   const double parts = 1 + shape.gaps.count() - within.count;
   const double windows = parts + (size + within.bytes) / static_cast<double>(profile.map_window);
   const double pages = (size + within.bytes) / Profile::kPage + 2 * windows;
-  Candidate mapped{.method = Method::kMapped};
+  Candidate mapped{.method = Method::kMapped, .size = shape.size, .requests = windows};
   mapped.moved_bytes = pages * Profile::kPage;
   mapped.seconds = windows * profile.map_seconds +
                    pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +
@@ -181,16 +178,12 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
                    copying(profile, size, static_cast<double>(std::max(shape.file_ranges, shape.memory_ranges))) +
                    scattering(shape, profile, false);
   if (writes && rules.lock_writes) mapped.seconds += windows * profile.lock_seconds;
-  mapped.why = fmt::format("{} in {} in place in {}", counted(shape.size, "byte"), counted(std::llround(pages), "page"),
-                           counted(std::llround(windows), "mapping"));
   return mapped;
 }
 
 Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
   const bool writes = shape.direction == Direction::kWrite;
-  const auto impossible = [](std::string why) {
-    return Candidate{.method = Method::kSieve, .possible = false, .why = std::move(why)};
-  };
+  const auto impossible = [](const char* why) { return Candidate{.method = Method::kSieve, .impossible = why}; };
   if (!shape.ascending) return impossible("the file ranges are not in ascending order");
   if (!writes && !rules.sieve_reads) return impossible("switched off by a hint");
   if (writes && !rules.may_modify_holes) return impossible(rules.holes_reason);
@@ -216,7 +209,7 @@ Bytes bytes_beyond(const Pattern& file, Bytes file_size) {
 const Candidate* choose(const std::vector<Candidate>& candidates, const AccessRules& rules) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates) {
-    if (!candidate.possible) continue;
+    if (candidate.impossible) continue;
     if (rules.force == name_of(candidate.method)) return &candidate;
     if (rules.prefer_sieve && candidate.method == Method::kSieve) return &candidate;
     if (!best || weighed(candidate.method, candidate.seconds) < weighed(best->method, best->seconds)) best = &candidate;
@@ -237,6 +230,26 @@ const char* name_of(Method method) {
     case Method::kList: return "list";
     case Method::kMapped: return "mapped";
     case Method::kSieve: return "sieve";
+  }
+  return "?";
+}
+
+std::string Candidate::why() const {
+  if (impossible) return impossible;
+  const std::int64_t count = std::llround(requests);
+  switch (method) {
+    case Method::kNothing: return "nothing";
+    case Method::kDirect:
+    case Method::kList: {
+      const std::string text = fmt::format("{}, {}", counted(count, "request"), counted(size, "byte"));
+      return columns.together > 0 ? fmt::format("{}, of {} columns at a time", text, columns.together) : text;
+    }
+    case Method::kMapped:
+      return fmt::format("{} in {} in place in {}", counted(size, "byte"),
+                         counted(std::llround(moved_bytes / Profile::kPage), "page"), counted(count, "mapping"));
+    case Method::kSieve:
+      return fmt::format("{} over {:.0f} bytes, for {} of them; holes up to {} bytes taken along",
+                         counted(count, "request"), spanned_bytes, size, largest_gap);
   }
   return "?";
 }
@@ -333,12 +346,12 @@ std::string AccessPlan::explain() const {
   std::string line = fmt::format("{} ({:.3g} ms)", name_of(method), seconds * 1e3);
   for (const Candidate& candidate : considered) {
     if (candidate.method == method) {
-      line += fmt::format(": {}", candidate.why);
-    } else if (candidate.possible) {
-      line +=
-          fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.method), candidate.seconds * 1e3, candidate.why);
+      line += fmt::format(": {}", candidate.why());
+    } else if (candidate.impossible) {
+      line += fmt::format("; not {}: {}", name_of(candidate.method), candidate.impossible);
     } else {
-      line += fmt::format("; not {}: {}", name_of(candidate.method), candidate.why);
+      line +=
+          fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.method), candidate.seconds * 1e3, candidate.why());
     }
   }
   return line;

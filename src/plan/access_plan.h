@@ -52,7 +52,7 @@ RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& m
 struct AccessRules {
   // Whether holes may be read, modified and written back (rule 1 of the design), and if not, why.
   bool may_modify_holes = false;
-  std::string holes_reason = "other writers might own the holes";
+  const char* holes_reason = "other writers might own the holes";
   bool lock_writes = false;  // every write locks its range: the user promised that all writers do
   bool sieve_reads = true;
   bool prefer_sieve = false;  // the user asked for sieving where it is allowed
@@ -64,13 +64,18 @@ struct AccessRules {
 
 struct Candidate {
   Method method = Method::kNothing;
-  bool possible = true;
+  const char* impossible = nullptr;  // why; null: it is not
+  Bytes size = 0;                    // of the request
   double seconds = 0;
-  std::string why = {};        // why it is impossible, or what the cost is made of
   double storage_seconds = 0;  // of them
+  double requests = 0;         // or mappings
   double moved_bytes = 0;      // from and to the storage
-  Bytes largest_gap = 0;       // sieve: holes up to this are taken along
+  double spanned_bytes = 0;    // sieve: with the holes that are taken along,
+  Bytes largest_gap = 0;       // which are no longer than this
   Columns columns = {};        // list
+
+  // What the cost is made of, or why it is impossible.
+  std::string why() const;
 };
 
 // How the requests of one list are under way.

@@ -287,19 +287,19 @@ Bytes best_window(Direction direction, const Totals& totals, const Topology& top
 
 CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals, const Topology& topology,
                                       const Profile& profile, const CollectiveRules& rules, int aggregators) {
-  const auto impossible = [](std::string why) {
-    return CollectiveCandidate{Strategy::kTwoPhase, false, 0, std::move(why)};
-  };
+  const auto impossible = [](const char* why) { return CollectiveCandidate{Strategy::kTwoPhase, why}; };
   if (!totals.ascending) return impossible("a rank's file ranges are not in ascending order");
   if (rules.one_by_one) return impossible("atomic mode: requests must not mix");
   if (!rules.two_phase) return impossible(rules.two_phase_reason);
-  return {
-      Strategy::kTwoPhase, true,
-      two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * totals.two_phase_correction,
-      fmt::format("{}, windows of {} bytes at most for {} bytes in {}, together in {}",
-                  counted(aggregators, "aggregator"), rules.window, totals.size, counted(totals.file_ranges, "range"),
-                  totals.whole ? fmt::format("{} bytes, which are read whole", totals.span())
-                               : counted(std::llround(1 + totals.gaps.count()), "run"))};
+  return {.strategy = Strategy::kTwoPhase,
+          .seconds =
+              two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * totals.two_phase_correction,
+          .size = totals.size,
+          .file_ranges = totals.file_ranges,
+          .aggregators = aggregators,
+          .window = rules.window,
+          .whole = totals.whole ? totals.span() : 0,
+          .runs = 1 + totals.gaps.count()};
 }
 
 CollectiveCandidate propose_independent(Direction direction, const Totals& totals, const Profile& profile) {
@@ -312,8 +312,8 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
     seconds =
         std::max(seconds, totals.writing_seconds * (totals.alternates && totals.workers > 1 ? profile.turns_taken : 1));
   seconds = std::max(seconds, totals.in_turn);
-  return {Strategy::kIndependent, true, seconds,
-          fmt::format("{} bytes in {}, each rank its own", totals.size, counted(totals.file_ranges, "range"))};
+  return {
+      .strategy = Strategy::kIndependent, .seconds = seconds, .size = totals.size, .file_ranges = totals.file_ranges};
 }
 
 }  // namespace
@@ -416,7 +416,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const auto independent = propose_independent(direction, totals, profile);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
-  const bool chosen = two_phase.possible && !forbidden && (asked || two_phase.seconds < independent.seconds);
+  const bool chosen = !two_phase.impossible && !forbidden && (asked || two_phase.seconds < independent.seconds);
   plan.considered = {two_phase, independent};
   plan.strategy = chosen ? Strategy::kTwoPhase : Strategy::kIndependent;
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
@@ -448,16 +448,26 @@ bool CollectivePlan::modify_holes(Bytes span, Bytes bytes, std::int64_t runs) co
   return at_once < as_list;
 }
 
+std::string CollectiveCandidate::why() const {
+  if (impossible) return impossible;
+  if (strategy == Strategy::kIndependent)
+    return fmt::format("{} bytes in {}, each rank its own", size, counted(file_ranges, "range"));
+  return fmt::format(
+      "{}, windows of {} bytes at most for {} bytes in {}, together in {}", counted(aggregators, "aggregator"), window,
+      size, counted(file_ranges, "range"),
+      whole > 0 ? fmt::format("{} bytes, which are read whole", whole) : counted(std::llround(runs), "run"));
+}
+
 std::string CollectivePlan::explain() const {
   std::string line = fmt::format("{} ({:.3g} ms)", name_of(strategy), seconds * 1e3);
   for (const CollectiveCandidate& candidate : considered) {
     if (candidate.strategy == strategy) {
-      line += fmt::format(": {}", candidate.why);
-    } else if (candidate.possible) {
-      line +=
-          fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.strategy), candidate.seconds * 1e3, candidate.why);
+      line += fmt::format(": {}", candidate.why());
+    } else if (candidate.impossible) {
+      line += fmt::format("; not {}: {}", name_of(candidate.strategy), candidate.impossible);
     } else {
-      line += fmt::format("; not {}: {}", name_of(candidate.strategy), candidate.why);
+      line += fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.strategy), candidate.seconds * 1e3,
+                          candidate.why());
     }
   }
   return line;

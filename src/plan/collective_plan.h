@@ -53,7 +53,7 @@ struct Topology {
 
 struct CollectiveRules {
   bool two_phase = true;  // whether it may be, and if not, why
-  std::string two_phase_reason = "switched off by a hint";
+  const char* two_phase_reason = "switched off by a hint";
   bool prefer_two_phase = false;
   int aggregators = 0;            // 0: by nodes, cores and bytes
   Bytes window = Bytes{4} << 20;  // the longest,
@@ -71,9 +71,17 @@ struct FileDomain {
 
 struct CollectiveCandidate {
   Strategy strategy = Strategy::kNothing;
-  bool possible = true;
+  const char* impossible = nullptr;  // why; null: it is not
   double seconds = 0;
-  std::string why;
+  Bytes size = 0;  // of the request
+  std::int64_t file_ranges = 0;
+  int aggregators = 0;
+  Bytes window = 0;
+  Bytes whole = 0;  // so many bytes are read instead of
+  double runs = 0;  // the union's
+
+  // What the cost is made of, or why it is impossible.
+  std::string why() const;
 };
 
 struct CollectivePlan {
