@@ -274,6 +274,24 @@ double scattered(const Pattern& memory) {
   return std::min(1.0, static_cast<double>(nest.levels[0].stride) / kCacheLine);
 }
 
+namespace {
+
+// Whether rows of pieces, each in a column of its own, follow each other in the columns: the next row finds their lines in a cache.
+bool is_rows_of_columns(const Nest& nest) {
+  constexpr std::int64_t kKeptLines = 4096;
+  if (nest.depth < 2 || nest.levels[0].table || nest.levels[1].table) return false;
+  return nest.levels[0].count <= kKeptLines && std::abs(nest.levels[0].stride) >= kCacheLine &&
+         std::abs(nest.levels[1].stride) < kCacheLine;
+}
+
+double far_ranges(const Pattern& memory) {
+  if (scattered(memory) == 0) return 0;
+  const Nest nest = Cursor(memory).peek();
+  return is_rows_of_columns(nest) ? static_cast<double>(std::abs(nest.levels[1].stride)) / kCacheLine : 1;
+}
+
+}  // namespace
+
 Columns columns_of(const Pattern& memory) {
   if (scattered(memory) == 0) return {};
   const Nest nest = Cursor(memory).peek();
@@ -293,6 +311,7 @@ RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& m
           .file_ranges = file.contiguous() ? 1 : file.runs(),
           .memory_ranges = memory.contiguous() ? 1 : memory.runs(),
           .scattered = scattered(memory),
+          .far = far_ranges(memory),
           .columns = columns_of(memory),
           .ascending = file.ascending(),
           .gaps = file.ascending() && !file.contiguous() ? gaps_of(file) : Gaps{}};

@@ -366,7 +366,7 @@ RankShape rank_shape(const RequestShape& request, const Pattern& file, const Acc
                   .upper = file.upper(),
                   .file_ranges = request.file_ranges,
                   .memory_ranges = request.memory_ranges,
-                  .scattered_ranges = request.scattered > 0 ? request.memory_ranges : 0,
+                  .scattered_ranges = std::llround(request.far * static_cast<double>(request.memory_ranges)),
                   .structure = file.footprint(),
                   .independent_seconds = seconds,
                   .working_seconds = seconds - own.storage_seconds,

@@ -202,6 +202,19 @@ TEST(AccessPlan, MemoryInColumnsIsPassedOverOnce) {
   EXPECT_EQ(plan(Profile{}, {}, kPlain, apart).columns.together, 0) << "a line holds one piece";
 }
 
+TEST(AccessPlan, RowsAcrossColumnsFindTheirLinesInACache) {
+  constexpr Bytes kColumn = 32768 * 16;
+  const auto far = [](const Pattern& memory) {
+    return shape_of(Direction::kRead, Pattern::run(0, memory.size()), memory).far;
+  };
+  const Pattern piece = Pattern::run(0, 16);
+  const Pattern row = Pattern::strided(128, kColumn, piece);
+  EXPECT_EQ(far(Pattern::strided(32768, 16, row)), 0.25) << "four rows a line";
+  EXPECT_EQ(far(Pattern::strided(32768, 64, row)), 1) << "each row has lines of its own";
+  EXPECT_EQ(far(Pattern::strided(32, 16, Pattern::strided(1 << 20, 512, piece))), 1) << "no cache keeps so many lines";
+  EXPECT_EQ(far(Pattern::strided(128, 1024, Pattern::run(0, 16))), 0) << "in the order of memory";
+}
+
 // ---- A group
 
 CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& files, const Profile& profile,
