@@ -58,17 +58,17 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
     return *std::move(file);
   }
 
-  // Rows of the tile: all, or some.
-  static Operation operate(File& file, Random& random, int rank, int tile, int number) {
+  // Rows of the tile, or of `columns` from its first on: all, or some.
+  static Operation operate(File& file, Random& random, int rank, int tile, int number, int columns = kTile) {
     Operation operation;
     operation.writes = pick(random, 0, 1) == 0;
     operation.rank = rank;
     operation.value = operation.writes ? static_cast<std::uint64_t>(rank * 1000 + number + 1) : 0;
     const auto first = pick(random, 0, 1) * pick(random, 0, kRows - 1),
                last = first == 0 ? kRows - 1 : pick(random, first, kRows - 1);
-    std::vector<Cell> cells(static_cast<std::size_t>((last - first + 1) * kTile));
+    std::vector<Cell> cells(static_cast<std::size_t>((last - first + 1) * columns));
     for (Cell& cell : cells) cell.fill(operation.value);
-    Access access{.direction = operation.writes ? Direction::kWrite : Direction::kRead, .offset = first * kTile};
+    Access access{.direction = operation.writes ? Direction::kWrite : Direction::kRead, .offset = first * columns};
     access.memory = {reinterpret_cast<std::byte*>(cells.data()), Pattern::run(0, std::ssize(cells) * kCell)};
     operation.begin = now();
     const auto moved = file.transfer(access);
@@ -76,8 +76,10 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(moved) << moved.error().text();
     bool torn = false;
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const auto row = static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i) / kTile;
-      operation.cells.push_back(row * kColumns + static_cast<std::uint32_t>(tile * kOwn) + i % kTile);
+      const auto row =
+          static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i / static_cast<std::size_t>(columns));
+      operation.cells.push_back(row * kColumns + static_cast<std::uint32_t>(tile * kOwn) +
+                                i % static_cast<std::size_t>(columns));
       if (operation.writes) continue;
       operation.seen.push_back(cells[i][0]);
       for (const std::uint64_t part : cells[i]) torn = torn || part != cells[i][0];
@@ -123,6 +125,31 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(AtomicityTest, TilesOfOneHandleHaveAnOrder) { expect_order(""); }
+
+// Whole rows are one request.
+TEST_P(AtomicityTest, TilesAndWholeRowsHaveAnOrder) {
+  const std::uint64_t seed = logged_seed();
+  constexpr Bytes kBytes = kRows * kColumns * kCell;
+  for (int round = 0; round < 4; ++round) {
+    history_.clear();
+    run_threads(3, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
+      Random random(seed + static_cast<std::uint64_t>(round * 3 + group.rank()));
+      const auto file = open(group, group.rank());
+      const bool whole = group.rank() == 0;
+      EXPECT_TRUE(
+          file->set_view(whole ? View{0, kCell, Pattern::run(0, kBytes), kBytes} : tile_view(group.rank()), {}));
+      EXPECT_TRUE(file->set_size(0));
+      EXPECT_TRUE(file->set_size(kBytes));
+      EXPECT_TRUE(group.barrier());
+      std::vector<Operation> mine;
+      for (int i = 0; i < kOperations; ++i)
+        mine.push_back(operate(*file, random, group.rank(), group.rank(), i, whole ? kColumns : kTile));
+      record(std::move(mine));
+      EXPECT_TRUE(file->close());
+    });
+    ASSERT_EQ(explain_disorder(history_), "") << "round " << round;
+  }
+}
 
 TEST_P(AtomicityTest, TilesOfOneIntervalFileHaveAnOrder) {
   if (GetParam()) return expect_order("interval:");
