@@ -40,7 +40,7 @@ struct RequestShape {
   std::int64_t file_ranges = 0;
   std::int64_t memory_ranges = 0;
   double scattered = 0;   // of the memory, as scattered() says
-  double far = 0;         // of the memory's ranges: those whose line no cache has kept since the last piece of it
+  double far = 0;         // the share of the memory's ranges whose line no cache has kept since its last piece
   Columns columns;        // of the memory
   bool ascending = true;  // in the file
   Gaps gaps;              // if so
