@@ -1,7 +1,7 @@
 // Decoding of interval files from any bytes: either refused, or what is read agrees with what the maps say, in bounded
-// time and memory. The first byte says what the others are: a map, a root, or numbers of which a file is made whose
-// checksums are right: one whose maps are the fuzzer's bytes, or a whole one, over which pieces are written that are not
-// committed, and which is damaged then.
+// time and memory. The first byte says what the others are: a map, a root, a log of a writer's ranks, or numbers of which a
+// file is made whose checksums are right: one whose maps are the fuzzer's bytes, or a whole one, over which pieces are written that
+// are not committed, and which is damaged then.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -212,6 +212,31 @@ Result<Data> read_all(Storage& storage, const Intervals& from) {
   return bytes;
 }
 
+// The head and the records of a log whose checksums are right.
+void check_log(Input in) {
+  const auto record = in.take(in.number());
+  Data log(record.begin(), record.end());
+  const std::uint32_t sum = crc32c(log);
+  for (int i = 0; i < 4; ++i) log.push_back(static_cast<std::byte>(sum >> (8 * i)));
+  if (const auto records = decode_log(log)) {
+    Data again;
+    for (const LogRecord& each : *records) {
+      check(each.written.bounds().end() <= each.size, "what was written lies below the size that it tells");
+      const Data bytes = encode(each);
+      again.insert(again.end(), bytes.begin(), bytes.end());
+    }
+    check(again == log, "a record is coded in one way");
+  }
+  LogHead wanted{.used = in.number(), .areas = {}};
+  for (Bytes areas = in.number() % kMostLogAreas; areas > 0; --areas) wanted.areas.push_back(in.number());
+  Data head = encode(wanted);
+  const auto decoded = decode_log_head(head);
+  check(decoded && decoded->used == wanted.used && decoded->areas == wanted.areas, "a head is read as it was written");
+  head[static_cast<std::size_t>(in.number()) % head.size()] ^= std::byte{1};
+  check(!decode_log_head(head), "a damaged head is refused");
+  (void)decode_log_head(in.take(kLogHeadBytes));
+}
+
 void check_whole(Input in) {
   const auto file = make_file(in, false);
   if (!file) return;
@@ -283,7 +308,7 @@ void check_whole(Input in) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
-  switch (data[0] % 4) {
+  switch (data[0] % 5) {
     case 0: check_map(bytes); break;
     case 1: {
       Data root = encode(Root{});
@@ -295,6 +320,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     case 2: check_any_maps(Input(bytes)); break;
     case 3: check_whole(Input(bytes)); break;
+    case 4: check_log(Input(bytes)); break;
   }
   return 0;
 }

@@ -15,7 +15,7 @@
 namespace stridio {
 namespace {
 
-constexpr Offset kFirstOpener = kSideRange + (Offset{1} << 61);
+constexpr Offset kFirstOpener = kIntervalLocks.offset + kIntervalLocks.length;
 constexpr Extent kCrossing{kFirstOpener + 1, Bytes{1} << 48};
 constexpr std::uint32_t kAccesses = 1 << 16;  // places a rank has in the crossing
 

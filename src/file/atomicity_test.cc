@@ -108,6 +108,31 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
     }
   }
 
+  // One rank has a view of the whole, and some of its accesses are whole rows.
+  void expect_order_with_whole_rows(const std::string& prefix) {
+    const std::uint64_t seed = logged_seed();
+    constexpr Bytes kBytes = kRows * kColumns * kCell;
+    for (int round = 0; round < 4; ++round) {
+      history_.clear();
+      run_threads(3, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
+        Random random(seed + static_cast<std::uint64_t>(round * 3 + group.rank()));
+        const auto file = open(group, group.rank(), prefix);
+        const bool whole = group.rank() == 0;
+        EXPECT_TRUE(
+            file->set_view(whole ? View{0, kCell, Pattern::run(0, kBytes), kBytes} : tile_view(group.rank()), {}));
+        EXPECT_TRUE(file->set_size(0));
+        EXPECT_TRUE(file->set_size(kBytes));
+        EXPECT_TRUE(group.barrier());
+        std::vector<Operation> mine;
+        for (int i = 0; i < kOperations; ++i)
+          mine.push_back(operate(*file, random, group.rank(), group.rank(), i, whole ? kColumns : kTile));
+        record(std::move(mine));
+        EXPECT_TRUE(file->close());
+      });
+      ASSERT_EQ(explain_disorder(history_), "") << "round " << round;
+    }
+  }
+
   void record(std::vector<Operation> operations) {
     const std::lock_guard lock(mutex_);
     history_.insert(history_.end(), operations.begin(), operations.end());
@@ -127,44 +152,11 @@ class AtomicityTest : public ::testing::TestWithParam<bool> {
 TEST_P(AtomicityTest, TilesOfOneHandleHaveAnOrder) { expect_order(""); }
 
 // Whole rows are one request.
-TEST_P(AtomicityTest, TilesAndWholeRowsHaveAnOrder) {
-  const std::uint64_t seed = logged_seed();
-  constexpr Bytes kBytes = kRows * kColumns * kCell;
-  for (int round = 0; round < 4; ++round) {
-    history_.clear();
-    run_threads(3, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
-      Random random(seed + static_cast<std::uint64_t>(round * 3 + group.rank()));
-      const auto file = open(group, group.rank());
-      const bool whole = group.rank() == 0;
-      EXPECT_TRUE(
-          file->set_view(whole ? View{0, kCell, Pattern::run(0, kBytes), kBytes} : tile_view(group.rank()), {}));
-      EXPECT_TRUE(file->set_size(0));
-      EXPECT_TRUE(file->set_size(kBytes));
-      EXPECT_TRUE(group.barrier());
-      std::vector<Operation> mine;
-      for (int i = 0; i < kOperations; ++i)
-        mine.push_back(operate(*file, random, group.rank(), group.rank(), i, whole ? kColumns : kTile));
-      record(std::move(mine));
-      EXPECT_TRUE(file->close());
-    });
-    ASSERT_EQ(explain_disorder(history_), "") << "round " << round;
-  }
-}
+TEST_P(AtomicityTest, TilesAndWholeRowsHaveAnOrder) { expect_order_with_whole_rows(""); }
 
-TEST_P(AtomicityTest, TilesOfOneIntervalFileHaveAnOrder) {
-  if (GetParam()) return expect_order("interval:");
-  run_threads(2, {.ranks_per_node = 0, .shared_memory = false}, [&](Group& group) {
-    const auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), "interval:" + folder_ + "/data",
-                                 {.read_write = true, .create = true}, {});
-    ASSERT_TRUE(file) << file.error().text();
-    const Status refused = (*file)->set_atomicity(true);
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code, Code::kUnsupportedOperation);
-    EXPECT_NE(refused.error().text().find("share a node's memory"), std::string::npos) << refused.error().text();
-    EXPECT_FALSE((*file)->atomicity());
-    EXPECT_TRUE((*file)->close());
-  });
-}
+TEST_P(AtomicityTest, TilesOfOneIntervalFileHaveAnOrder) { expect_order("interval:"); }
+
+TEST_P(AtomicityTest, TilesAndWholeRowsOfOneIntervalFileHaveAnOrder) { expect_order_with_whole_rows("interval:"); }
 
 // Each handle is of a group of one: nothing is shared among its ranks, and all with the others'. The first is alone until the
 // others come.

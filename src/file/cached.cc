@@ -15,7 +15,7 @@ namespace stridio {
 bool FileImpl::may_keep() const {
   const bool alone = parts_.group->size() == 1 && parts_.interval;
   const Switch wanted = parts_.hints.cache;
-  return cache_ && !atomic_ && (wanted == Switch::kEnable || (wanted == Switch::kAutomatic && alone));
+  return cache_ && !atomic_ && !shown_ && (wanted == Switch::kEnable || (wanted == Switch::kAutomatic && alone));
 }
 
 // Whether an independent write is worth it: always if asked for, else where its bytes cost the storage less than a request.

@@ -34,7 +34,7 @@ std::uint64_t fingerprint(const View& view) {
 
 }  // namespace
 
-FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) {
+FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)), shown_(parts_.hints.visible_at_once) {
   note_layout();
   if (parts_.mode.writes()) cache_ = std::make_unique<WriteCache>(*parts_.storage, parts_.hints.cache_bytes);
   if (parts_.checks) conflicts_ = std::make_unique<Conflicts>();
@@ -42,7 +42,7 @@ FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)) {
 
 void FileImpl::note_layout() {
   parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat";
-  const bool at_once = !parts_.interval && parts_.hints.cache != Switch::kEnable;
+  const bool at_once = shown_ || (!parts_.interval && parts_.hints.cache != Switch::kEnable);
   parts_.hints.entries["romio_visibility_immediate"] = at_once ? "true" : "false";
   if (parts_.interval && parts_.mode.read_only && parts_.hints.wait_generation)
     parts_.hints.entries["stridio_wait_generation"] = std::to_string(parts_.interval->root().generation);
@@ -206,6 +206,7 @@ Status FileImpl::set_hints(const HintList& hints) {
 
 Status FileImpl::begin() {
   ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, parts_.path));
+  RETURN_IF_ERROR(show_writes());
   Bytes start = 0;
   Status mine;
   if (parts_.mode.append) {
@@ -291,17 +292,25 @@ Status FileImpl::set_atomicity(bool atomic) {
   for (const int each : all)
     if (each != all.front()) return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
   RETURN_IF_ERROR(flush_together());
-  if (parts_.interval) {
-    std::function<bool(Extent)> shared;
-    if (atomic) shared = [this](Extent range) { return shared_.atomicity && shared_.atomicity->shares(range); };
-    RETURN_IF_ERROR(parts_.interval->show_at_once(std::move(shared)));
-  }
+  RETURN_IF_ERROR(show_writes(atomic));
   if (atomic && !shared_.atomicity) {
     ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
   }
   if (atomic) RETURN_IF_ERROR(cut_view());
   atomic_ = atomic;
   return {};
+}
+
+// To all ranks at once, where that has to be seen to.
+Status FileImpl::show_writes(bool atomic) {
+  if (!parts_.interval) return {};
+  std::function<bool(Extent)> where;
+  if (shown_) {
+    where = [](Extent) { return true; };
+  } else if (atomic) {
+    where = [this](Extent range) { return shared_.atomicity && shared_.atomicity->shares(range); };
+  }
+  return parts_.interval->show_at_once(std::move(where));
 }
 
 // Collective. What was nobody else's may be shared now.

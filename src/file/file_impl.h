@@ -93,6 +93,7 @@ class FileImpl final : public File {
   Result<Offset> seek_target(Offset offset, Whence whence, Bytes current);
   Status move_shared_pointer(Offset offset, Whence whence);
   Status change_size(Bytes size, Status (Storage::*change)(Bytes), const char* what);
+  Status show_writes(bool atomic = false);
   Status cut_view();
   Status agreed_view(const View& view, const HintList& hints, std::optional<Error> invalid);
   Correction correction(Direction direction);
@@ -113,6 +114,7 @@ class FileImpl final : public File {
   std::atomic<bool> write_failed_ = false;
   bool own_holes_ = false;  // nobody of the group or outside writes the holes of this rank's requests
   bool atomic_ = false;
+  const bool shown_;  // all that is written, to all ranks at once
   std::mutex correction_mutex_;
   std::array<Correction, 2> corrections_;  // by direction
   PatternCache patterns_;                  // of the last collective access across nodes

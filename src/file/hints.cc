@@ -59,6 +59,12 @@ constexpr std::array kTable{
         "MPI_File_close, if no write has failed; till then, and if the job dies, the file is as it was. One that "
         "exists is copied first. Interval files are committed so anyway; taken at open",
         true},
+    HintEntry{
+        "romio_visibility_immediate", "",
+        "true: what a rank writes is seen by the others at once, not at MPI_File_sync, also in an interval file "
+        "across nodes, where that costs each access a few requests more; for programs that order their accesses by "
+        "messages alone, as parallel HDF5 does those of its metadata. Taken at open; reports whether it is so",
+        true},
     HintEntry{"stridio_node_ranks", "0",
               "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)", true},
 };
@@ -166,6 +172,10 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
   if (name == "stridio_wait_generation") return parse_number(value, hints.wait_generation);
   if (name == "stridio_wait_seconds") return parse(value, 0, 1 << 30, hints.wait_seconds);
   if (name == "stridio_commit") return parse_commit(value, hints.commit_atomic);
+  if (name == "romio_visibility_immediate") {
+    hints.visible_at_once = value == "true";
+    return value == "true" || value == "false";
+  }
   if (name == "stridio_node_ranks") return parse(value, 0, 1 << 30, hints.node_ranks);
   return true;
 }
@@ -233,10 +243,6 @@ std::string hints_markdown() {
     for (std::size_t at = 0; (at = names.find(", ", at)) != std::string::npos; at += 4) names.replace(at, 2, "`, `");
     text += fmt::format("| `{}` | {} | {} |\n", names, kept.of, kept.why);
   }
-  text +=
-      "\nBesides, `MPI_File_get_info` returns `romio_visibility_immediate`: true where others on the node see what is "
-      "written at "
-      "once (a flat\nfile without the cache), false where MPI_File_sync shows it.\n";
   return text;
 }
 

@@ -106,7 +106,10 @@ Status IntervalFile::commit() {
   const std::unique_lock epoch(epoch_);
   turn.unlock();
   const Root& before = seen_.generation->root();
-  if (shared_log_) RETURN_IF_ERROR(group_.barrier());  // all have written
+  if (shared_log_) {
+    RETURN_IF_ERROR(group_.barrier());  // all have written
+    RETURN_IF_ERROR(look_around_together());
+  }
   ASSIGN_OR_RETURN(const std::vector<Announcement> all, announce());
   Bytes size = 0;
   bool changed = false;
@@ -171,7 +174,6 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   Buffer mine;
   {
     const std::scoped_lock lock(mutex_);
-    RETURN_IF_ERROR(look_around());
     expected_ = 0;
     const Fixed fixed{seen_.size, seen_.cut};
     const auto bytes = std::as_bytes(std::span(&fixed, 1));

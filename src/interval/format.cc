@@ -15,6 +15,7 @@ namespace {
 constexpr std::array<unsigned char, 8> kMagic = {0x89, 'S', 'I', 'F', '\r', '\n', 0x1a, '\n'};
 constexpr std::uint32_t kRootMagic = 0x746f6f52;  // "Root"
 constexpr std::uint32_t kPartMagic = 0x74726150;  // "Part"
+constexpr std::uint32_t kLogMagic = 0x31676f4c;   // "Log1"
 constexpr Bytes kEntryBytes = 56;                 // without its runs
 constexpr Bytes kRunBytes = 16;
 constexpr Offset kLargest = Offset{1} << 62;
@@ -284,6 +285,66 @@ void Sums::add(Extent stored, std::uint32_t sum) {
   } else {
     sums.back() = crc32c_joined(sums.back(), sum, stored.length);
   }
+}
+
+// ---- The log
+
+std::vector<std::byte> encode(const LogHead& head) {
+  FieldWriter out;
+  out.u32(kLogMagic);
+  out.u64(head.used);
+  out.u64(static_cast<std::int64_t>(head.areas.size()));
+  for (const Offset area : head.areas) out.u64(area);
+  std::vector<std::byte>& bytes = out.take();
+  bytes.resize(kLogHeadBytes - 4);
+  out.u32(crc32c(bytes));
+  return std::move(bytes);
+}
+
+Result<LogHead> decode_log_head(std::span<const std::byte> bytes) {
+  if (std::ssize(bytes) == kLogHeadBytes &&
+      std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{}; }))
+    return LogHead{};
+  FieldReader in(bytes);
+  LogHead head;
+  in.require(std::ssize(bytes) == kLogHeadBytes && in.u32() == kLogMagic);
+  head.used = in.u64();
+  const std::size_t areas = in.count(sizeof(Offset));
+  in.require(areas <= kMostLogAreas);
+  for (std::size_t i = 0; i < areas && in.ok(); ++i) head.areas.push_back(in.u64());
+  if (!in.ok() || crc32c(bytes.first(kLogHeadBytes - 4)) != FieldReader(bytes.last(4)).u32())
+    return damaged("what its ranks tell each other has a wrong head: has another program written to it?");
+  return head;
+}
+
+std::vector<std::byte> encode(const LogRecord& record) {
+  const auto map = record.written.encoded();
+  FieldWriter out;
+  out.u64(record.size);
+  out.u64(std::ssize(map));
+  out.bytes(map);
+  const std::uint32_t sum = crc32c(out.take());
+  out.u32(sum);
+  return std::move(out.take());
+}
+
+Result<std::vector<LogRecord>> decode_log(std::span<const std::byte> bytes) {
+  std::vector<LogRecord> records;
+  FieldReader in(bytes);
+  while (in.left() > 0) {
+    const auto rest = bytes.last(in.left());
+    LogRecord record;
+    record.size = in.u64();
+    const auto map = in.bytes(in.count(1));
+    const auto summed = rest.first(rest.size() - in.left());
+    in.require(in.u32() == crc32c(summed));
+    auto written = IntervalMap::decode({map.begin(), map.end()});
+    if (!in.ok() || !written || written->bounds().end() > record.size)
+      return damaged("what its ranks tell each other is not right: has another program written to it?");
+    record.written = *std::move(written);
+    records.push_back(std::move(record));
+  }
+  return records;
 }
 
 }  // namespace stridio

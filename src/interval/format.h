@@ -82,6 +82,25 @@ inline Offset up_to_cell(Offset offset) { return down_to_cell(offset + kCell - 1
 inline Extent cell_at(Extent run, Offset offset) { return intersect(run, {down_to_cell(offset), kCell}); }
 inline std::int64_t cells_of(Extent run) { return run.empty() ? 0 : (run.end() - 1) / kCell - run.offset / kCell + 1; }
 
+// What the ranks of a writer that share no memory tell each other between two commits (shared_log.h): records in areas of the
+// stored file, and a head beside the header slots that says where.
+struct LogHead {
+  Bytes used = 0;             // of the areas, one after the other
+  std::vector<Offset> areas;  // where they begin
+};
+inline constexpr std::size_t kMostLogAreas = 7;
+inline constexpr Bytes kLogHeadBytes = 128;
+std::vector<std::byte> encode(const LogHead& head);
+// Zeros are a head of nothing.
+Result<LogHead> decode_log_head(std::span<const std::byte> bytes);
+// One write, or only that the file is so long now.
+struct LogRecord {
+  Bytes size = 0;
+  IntervalMap written = {};
+};
+std::vector<std::byte> encode(const LogRecord& record);
+Result<std::vector<LogRecord>> decode_log(std::span<const std::byte> bytes);
+
 // What is stored of a part, with its sums.
 struct Sums {
   std::vector<Extent> runs;

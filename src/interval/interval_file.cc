@@ -4,11 +4,14 @@
 #include "interval/interval_file.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "access/deep.h"
 #include "base/crc32c.h"
 #include "base/guarded.h"
 #include "collective/agreement.h"
+#include "interval/lock.h"
 #include "storage/request.h"
 
 namespace stridio {
@@ -19,11 +22,26 @@ constexpr Offset kLocks = kWriterLock.offset;
 Extent pin_of(std::uint64_t generation) { return {kLocks + 1 + static_cast<Offset>(generation), 1}; }
 Extent pins_below(std::uint64_t generation) { return {kLocks + 1, static_cast<Offset>(generation)}; }
 
-// How far space is taken; means something only while the file is open for writing.
+// Behind them, from a byte that no generation reaches on: locks of the lock managers.
+constexpr Extent kManagersLocks{kLocks + (Offset{1} << 60), kIntervalLocks.length};
+
+// Where ranks share no memory: how far space is taken, and what they tell each other. They mean something only while the file is
+// open for writing.
 constexpr Extent kTaken{(kHeaders - 1) * kHeaderStep + kHeaderStep / 2, 8};
+constexpr Extent kLogHead{kTaken.offset + kTaken.length, kLogHeadBytes};
 
 constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
 constexpr std::size_t kFew = 64;  // extents of a write that all ranks are told of
+
+Extent bounds_of(std::span<const Extent> extents) {
+  Offset begin = std::numeric_limits<Offset>::max(), end = 0;
+  for (const Extent& each : extents) {
+    if (each.empty()) continue;
+    begin = std::min(begin, each.offset);
+    end = std::max(end, each.end());
+  }
+  return end == 0 ? Extent{} : Extent{begin, end - begin};
+}
 
 }  // namespace
 
@@ -79,7 +97,7 @@ Status IntervalFile::load(Begun begun) {
   auto root = decode_root(all.front());
   RETURN_IF_ERROR(agree(group_, root ? Status() : fail(root.error())));
   if (writes_) {
-    ASSIGN_OR_RETURN(shared_log_, SharedLog::make(group_));
+    ASSIGN_OR_RETURN(shared_log_, make_memory_log(group_));
   }
   adopt(*std::move(root), {}, finished.front());
   for (std::size_t i = static_cast<std::size_t>(group_.rank()); i < seen_.generation->root().parts.size();
@@ -147,8 +165,8 @@ Status IntervalFile::settle_space(const Root& root, Finished& told) {
   if (std::atomic<Bytes>* const taken = taken_on_node()) {
     taken->store(0);
   } else if (group_.size() > 1) {
-    constexpr Bytes kNothing = 0;
-    RETURN_IF_ERROR(storage_->write(kTaken, reinterpret_cast<const std::byte*>(&kNothing)));
+    constexpr std::array<std::byte, kTaken.length + kLogHead.length> kNothing = {};
+    RETURN_IF_ERROR(storage_->write({kTaken.offset, kNothing.size()}, kNothing.data()));
   }
   return {};
 }
@@ -170,7 +188,9 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
   shared_ = {};
   others_.clear();
   told_ = false;
+  if (shared_log_ && shared_log_->asks_storage() && !shown_) shared_log_.reset();
   if (shared_log_) shared_log_->begin(generation->root().generation);
+  published_ = false;
   reclaim_at_ = kLeastReclaimed;
   seen_.size = seen_.cut = generation->root().size;
   seen_.generation = std::move(generation);
@@ -226,18 +246,24 @@ Result<Offset> IntervalFile::take_space(Bytes bytes) {
   return taken;
 }
 
+// Where what take_space() gave lies.
+std::vector<Extent> IntervalFile::stored_space(Extent taken) const {
+  std::vector<Extent> places;
+  Offset before = 0;  // of the sequence
+  for (const Extent& extent : space_) {
+    const Extent part = intersect({taken.offset - before, taken.length}, {0, extent.length});
+    if (!part.empty()) places.push_back({extent.offset + part.offset, part.length});
+    before += extent.length;
+    if (before >= taken.end()) break;
+  }
+  return places;
+}
+
 // Makes the next `bytes` bytes or more this process's.
 Status IntervalFile::take_extents(Bytes bytes) {
   const Bytes length = up_to_cell(bytes);
   ASSIGN_OR_RETURN(const Offset first, take_space(length));
-  std::vector<Extent> mine;
-  Offset before = 0;  // of the sequence
-  for (const Extent& extent : space_) {
-    const Extent part = intersect({first - before, length}, {0, extent.length});
-    if (!part.empty()) mine.push_back({extent.offset + part.offset, part.length});
-    before += extent.length;
-    if (before >= first + length) break;
-  }
+  const std::vector<Extent> mine = stored_space({first, length});
   free_.insert(free_.begin(), mine.rbegin(), mine.rend());  // the lowest is taken first
   return {};
 }
@@ -325,7 +351,7 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
   Intervals from;
   {
     const std::scoped_lock lock(mutex_);
-    RETURN_IF_ERROR(look_around());
+    if (!is_mine(bounds_of(extents))) RETURN_IF_ERROR(look_around());
     from = seen_;
     for (WriteLog* log : {&shared_, &written_.log})
       for (const IntervalMap& layer : log->layers()) from.layers.push_back(layer);
@@ -446,19 +472,18 @@ std::vector<Piece> IntervalFile::note(std::span<const Extent> extents, const App
   return pieces;
 }
 
-// That the newest bytes of `extents` are in these pieces: with all ranks where they are few or must be shown, else with this
-// one; but of what all know, all are told. Where that cannot be, nothing is noted.
+// That the newest bytes of `extents` are in these pieces: with all ranks where they must be shown, or are few and need no request
+// for it, else with this one; but of what all know, all are told. Where that cannot be, nothing is noted.
 Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece> pieces) {
-  Offset from = pieces.front().logical, to = 0;
-  for (const Piece& piece : pieces) {
-    from = std::min(from, piece.logical);
-    to = std::max(to, piece.end());
+  const Extent bounds = bounds_of(extents);
+  const bool shown = shared_log_ && shown_ && shown_(bounds);
+  if (shown || (shared_log_ && !shared_log_->asks_storage() && extents.size() <= kFew)) {
+    ASSIGN_OR_RETURN(const bool published, publish(pieces));
+    if (published) return {};
+    if (shown) return too_many();
   }
-  const bool shown = shared_log_ && shown_ && shown_({from, to - from});
-  if (shared_log_ && (shown || extents.size() <= kFew) && shared_log_->publish(pieces)) return {};
-  if (shown) return too_many();
   if (shared_log_) {
-    RETURN_IF_ERROR(look_around());
+    if (!is_mine(bounds)) RETURN_IF_ERROR(look_around());
     WriteLog mine;
     for (const Piece& piece : pieces) mine.add(piece);
     const IntervalMap map = mine.merged();
@@ -468,12 +493,28 @@ Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece>
     const IntervalMap known = without(map, unknown);
     std::vector<Piece> newer;
     for (MapCursor cursor(known); !cursor.done(); cursor.next()) newer.push_back(cursor.piece());
-    if (shown_ && to > seen_.size) newer.push_back({to, 0, 0});  // the size is everybody's
-    if (!newer.empty() && !shared_log_->publish(newer)) return too_many();
+    if (shown_ && bounds.end() > seen_.size) newer.push_back({bounds.end(), 0, 0});  // the size is everybody's
+    if (!newer.empty()) {
+      ASSIGN_OR_RETURN(const bool published, publish(newer));
+      if (!published) return too_many();
+    }
   }
   told_ = false;
   for (const Piece& piece : pieces) written_.log.add(piece);
   return {};
+}
+
+Result<bool> IntervalFile::publish(std::span<const Piece> pieces) {
+  ASSIGN_OR_RETURN(const bool published, shared_log_->publish(pieces));
+  published_ = published_ || published;
+  return published;
+}
+
+// Whether there can be no news about the bytes in `range`, in atomic mode: by the views they are no other rank's, and when the views
+// were set all looked around. Where looking costs a request, that saves it.
+bool IntervalFile::is_mine(Extent range) const {
+  return shared_log_ && shared_log_->asks_storage() && shown_ && !published_ && range.end() <= seen_.size &&
+         !shown_(range);
 }
 
 // What others have told.
@@ -484,16 +525,35 @@ Status IntervalFile::look_around() {
     for (std::int64_t i = 0; group.first.length > 0 && i < group.count; ++i) shared_.add(group.at(i));
     seen_.size = std::max(seen_.size, group.last().end());
   }
+  published_ = false;
   return {};
 }
 
+// Whom the storage fails is not alone with that.
+Status IntervalFile::look_around_together() {
+  Status looked;
+  {
+    const std::scoped_lock lock(mutex_);
+    looked = look_around();
+  }
+  return shared_log_ && shared_log_->asks_storage() ? agree(group_, looked) : looked;
+}
+
 Status IntervalFile::show_at_once(std::function<bool(Extent)> where) {
-  const bool together = group_.size() == 1 || (taken_on_node() != nullptr && (shared_log_ || !writes_));
-  if (where && !together)
-    return refuse(Code::kUnsupportedOperation,
-                  "an interval file has an atomic mode only where all its ranks share a node's memory; MPI_File_sync "
-                  "shows each rank what the others wrote");
   const std::scoped_lock lock(mutex_);
+  if (where && writes_ && group_.size() > 1 && !shared_log_) {
+    if (taken_on_node())
+      return refuse(Code::kUnsupportedOperation,
+                    "atomic mode of an interval file: no memory to share, /dev/shm is full");
+    shared_log_ = make_storage_log(*storage_, {.head = kLogHead,
+                                               .take = [this](Bytes bytes) -> Result<Offset> {
+                                                 ASSIGN_OR_RETURN(const Offset first, take_space(bytes));
+                                                 reach_ = std::max(reach_, stored_space({first, bytes}).back().end());
+                                                 return first;
+                                               },
+                                               .stored = [this](Extent taken) { return stored_space(taken); }});
+    shared_log_->begin(seen_.generation->root().generation);
+  }
   shown_ = std::move(where);
   return {};
 }
@@ -574,8 +634,10 @@ Status IntervalFile::reserve(Bytes size) {
   return {};
 }
 
-Result<std::unique_ptr<RangeLock>> IntervalFile::lock(Extent, LockMode) {
-  return refuse(Code::kUnsupportedOperation, "locking a range of an interval file");
+Result<std::unique_ptr<RangeLock>> IntervalFile::lock(Extent range, LockMode mode) {
+  if (range.empty() || intersect(range, kIntervalLocks).length < range.length)
+    return refuse(Code::kUnsupportedOperation, "locking a range of an interval file");
+  return storage_->lock({kManagersLocks.offset + (range.offset - kIntervalLocks.offset), range.length}, mode);
 }
 
 Caps IntervalFile::caps() const { return {.appends = true, .alignment = 1, .preferred = storage_->caps().preferred}; }

@@ -44,7 +44,7 @@ class IntervalFile final : public Storage {
   // Collective: what each has written since the last commit becomes visible to all. Nothing is made durable.
   Status share();
   // Whether, and from now on where, a write is visible to all when it returns, as atomic mode wants it; nothing: where it is
-  // small. By all ranks alike, with none in an access. kUnsupportedOperation where ranks share no memory.
+  // small. By all ranks alike, with none in an access. Outside of where, the ranks' accesses do not meet, until a share().
   Status show_at_once(std::function<bool(Extent)> where);
   // The generation that is read from, and its parts.
   const Root& root() const { return seen_.generation->root(); }
@@ -62,6 +62,7 @@ class IntervalFile final : public Storage {
   Status sync() override { return storage_->sync(); }
   // They are stored together.
   void expect_write(Bytes bytes) override;
+  // Of the lock managers' ranges alone (kIntervalLocks): they tell the ranks of this handle apart.
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
   bool has_locks() override { return false; }
   Caps caps() const override;
@@ -122,6 +123,7 @@ class IntervalFile final : public Storage {
   void find_space(const Finished& told);
   std::atomic<Bytes>* taken_on_node() const;
   Result<Offset> take_space(Bytes bytes);
+  std::vector<Extent> stored_space(Extent taken) const;
   Status take_extents(Bytes bytes);
   Status take_chunk(Bytes bytes, std::optional<Extent>& last);
   Result<std::vector<Extent>> allocate(Bytes bytes, bool& last);
@@ -129,7 +131,10 @@ class IntervalFile final : public Storage {
   Result<Appended> append(Bytes bytes, std::span<const Span> memory);
   static std::vector<Piece> note(std::span<const Extent> extents, const Appended& appended, Written& written);
   Status log(std::span<const Extent> extents, std::span<const Piece> pieces);
+  Result<bool> publish(std::span<const Piece> pieces);
+  bool is_mine(Extent range) const;
   Status look_around();
+  Status look_around_together();
   IntervalMap still_mine();
   Status reclaim();
   tl::unexpected<Error> refuse(Code code, std::string what) const;
@@ -165,6 +170,7 @@ class IntervalFile final : public Storage {
   WriteLog shared_;                        // what was in it; hides the log of written_, which hides
   std::vector<IntervalMap> others_;        // what others have shared
   bool told_ = false;                      // they have this one's log
+  bool published_ = false;                 // what is not in shared_ yet
   Bytes reclaim_at_ = 0;                   // of written_.bytes
   std::vector<Extent> space_;              // of the stored file, for all ranks to take from, in order
   Bytes taken_ = 0;                        // of it, where there is one rank

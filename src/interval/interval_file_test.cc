@@ -430,6 +430,153 @@ TEST(IntervalFile, AtomicModeRefusesWhatItCannotShow) {
   EXPECT_TRUE(check->damage.empty()) << check->damage.front();
 }
 
+// In atomic mode all see at once what is written where ranks share bytes, and each its own, on one node and across nodes; and all
+// of it once their views change, or after a commit.
+TEST(IntervalFile, AtomicModeShowsWritesInOrder) {
+  const std::uint64_t seed = seed_of_this_run();
+  constexpr int kRanks = 4;
+  constexpr Bytes kZone = 20000, kSize = (kRanks + 1) * kZone;  // the first is everybody's
+  int round = 0;
+  for (const ThreadGroupOptions& options :
+       {ThreadGroupOptions{}, ThreadGroupOptions{.shared_memory = false}, ThreadGroupOptions{.ranks_per_node = 2}}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    Oracle oracle;
+    run_threads(kRanks, options, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      IntervalFile& stored = **opened;
+      Random common(seed + static_cast<std::uint64_t>(round));
+      int shift = 0;  // of who has which zone
+      const auto zone_of = [&](int rank) { return Extent{kZone * (1 + (rank + shift) % kRanks), kZone}; };
+      const auto is_shared = [=](Extent range) { return range.offset < kZone; };
+      ASSERT_TRUE(stored.show_at_once(is_shared));
+      for (int turn = 0; turn < 600; ++turn) {
+        SCOPED_TRACE("turn " + std::to_string(turn) + ", STRIDIO_SEED=" + std::to_string(seed));
+        const std::int64_t kind = draw(common, 0, 40);
+        const int writer = static_cast<int>(draw(common, 0, kRanks - 1));
+        const Extent zone = kind < 12 ? Extent{0, kZone} : zone_of(writer);
+        std::vector<Extent> extents;
+        if (kind < 33) {
+          const std::int64_t most = kind % 2 == 0 ? 3 : 500;
+          Offset at = zone.offset + draw(common, 0, kZone / 2);
+          while (std::ssize(extents) < most && at + 40 < zone.end()) {
+            extents.push_back({at, draw(common, 1, 40)});
+            at = extents.back().end() + draw(common, 0, 40) * draw(common, 0, 1);
+          }
+          if (kind < 4) extents.push_back({zone_of(writer).offset + draw(common, 0, kZone / 2), 100});
+        }
+        Bytes bytes = 0;
+        for (const Extent& extent : extents) bytes += extent.length;
+        Data data = random_data(common, bytes);
+        const Bytes size = draw(common, 0, kSize);
+        ASSERT_TRUE(group.barrier());
+        bool all_seen = false;
+        if (kind == 36) {
+          ASSERT_TRUE(stored.resize(size));
+          if (group.rank() == 0) oracle.bytes.resize(static_cast<std::size_t>(size));
+        } else if (kind == 37) {
+          ASSERT_TRUE(stored.commit());
+          all_seen = true;
+        } else if (kind == 38) {  // views change
+          ASSERT_TRUE(stored.share());
+          ++shift;
+          all_seen = true;
+        } else if (kind == 39) {  // without a commit, or with one
+          ASSERT_TRUE(stored.show_at_once({}));
+          ASSERT_TRUE(writer != 0 || stored.commit());
+          ASSERT_TRUE(stored.show_at_once(is_shared));
+          ASSERT_TRUE(stored.share());
+        } else if (group.rank() == writer && !extents.empty()) {
+          ASSERT_TRUE(write_list(stored, extents, data));
+          oracle.write(extents, data);
+          if (kind < 4) {  // over what all were told
+            extents = {{extents.back().offset + 50, 70}};
+            data.resize(70);
+            ASSERT_TRUE(write_list(stored, extents, data));
+            oracle.write(extents, data);
+          }
+        }
+        ASSERT_TRUE(group.barrier());
+        for (const Extent& part : {zone_of(group.rank()), Extent{0, kZone}, Extent{0, kSize}}) {
+          if (part.length == kSize && !all_seen) continue;
+          const auto seen = read_extent(stored, part);
+          ASSERT_TRUE(seen) << seen.error().text();
+          ASSERT_TRUE(*seen == oracle.read(part)) << "rank " << group.rank() << ", from " << part.offset;
+        }
+        ASSERT_EQ(*stored.size(), std::ssize(oracle.bytes));
+      }
+      ASSERT_TRUE(stored.commit());
+    });
+    const auto check = check_interval_file(*open_memory(file));
+    ASSERT_TRUE(check);
+    EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+    ++round;
+  }
+}
+
+// Across nodes, where the log is full: as on one.
+TEST(IntervalFile, AtomicModeAcrossNodesRefusesWhatItCannotShow) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  Oracle oracle;
+  run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    ASSERT_TRUE(stored.show_at_once([](Extent) { return true; }));
+    if (group.rank() == 0) {
+      Random random(1);
+      std::vector<Extent> many;
+      for (Offset i = 0; i < 100000; ++i)
+        many.push_back({many.empty() ? 0 : many.back().end() + draw(random, 1, 9), 1});
+      Data data = random_data(random, std::ssize(many));
+      int written = 0;
+      Status last;
+      for (; written < 100 && (last = write_list(stored, many, data)); ++written) {
+        oracle.write(many, data);
+        data = random_data(random, std::ssize(many));
+      }
+      EXPECT_GT(written, 5);
+      ASSERT_FALSE(last);
+      EXPECT_EQ(last.error().code, Code::kNoMemory);
+    }
+    ASSERT_TRUE(group.barrier());
+    const auto seen = read_all(stored);
+    ASSERT_TRUE(seen && *seen == oracle.bytes) << "rank " << group.rank();
+    ASSERT_TRUE(stored.commit());
+    Data byte(1, std::byte{'x'});
+    ASSERT_TRUE(group.rank() == 0 || write_list(stored, std::vector<Extent>{{0, 1}}, byte)) << "there is room again";
+    ASSERT_TRUE(group.barrier());
+    EXPECT_EQ(*read_extent(stored, {0, 1}), byte);
+  });
+}
+
+// Whoever else writes where the ranks tell each other what they wrote is found out.
+TEST(IntervalFile, AnInterferedLogIsRefused) {
+  for (const Offset at : {kFirstStored - 2048 + 8, kFirstStored - 2048 + 20}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      IntervalFile& stored = **opened;
+      ASSERT_TRUE(stored.show_at_once([](Extent) { return true; }));
+      Data data(100, std::byte{'x'});
+      if (group.rank() == 0) {
+        ASSERT_TRUE(write_list(stored, std::vector<Extent>{{0, 100}}, data));
+        ASSERT_TRUE(open_memory(file)->write({at, 1}, data.data()));
+      }
+      ASSERT_TRUE(group.barrier());
+      const auto read = read_extent(stored, {0, 100});
+      ASSERT_FALSE(read);
+      EXPECT_EQ(read.error().code, Code::kIo);
+      ASSERT_FALSE(write_list(stored, std::vector<Extent>{{0, 100}}, data));
+      EXPECT_FALSE(stored.commit());
+    });
+  }
+}
+
 // ---- Threads
 
 // What nobody changes is read while other bytes are written and committed, which moves it and gives its place to others.

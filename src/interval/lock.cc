@@ -10,8 +10,8 @@
 namespace stridio {
 namespace {
 
-constexpr std::int64_t kStretches = 2048;   // intervals beyond share them
-constexpr Bytes kStretch = Bytes{1} << 50;  // of which the last byte stands for all offsets beyond
+constexpr std::int64_t kStretches = 2048;                       // intervals beyond share them
+constexpr Bytes kStretch = kIntervalLocks.length / kStretches;  // of which the last byte stands for all offsets beyond
 constexpr std::size_t kMostStretches = 16;  // locked one by one; an access with more locks all there are
 
 class HeldRanges final : public RangeLock {
@@ -39,7 +39,7 @@ class StorageLocks final : public LockManager {
  private:
   // Ascending: the order in which all ranks, of all programs, take them.
   static std::vector<Extent> side_ranges(std::span<const IntervalLock> intervals, Extent range) {
-    if (intervals.size() > kMostStretches) return {{kSideRange, kStretches * kStretch}};
+    if (intervals.size() > kMostStretches) return {kIntervalLocks};
     const Offset begin = std::min(range.offset, kStretch - 1), end = std::clamp(range.end(), begin + 1, kStretch);
     std::vector<std::int64_t> stretches;
     for (const IntervalLock& each : intervals)

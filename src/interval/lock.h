@@ -35,5 +35,7 @@ Result<std::unique_ptr<LockManager>> make_lock_manager(Group& group, Storage& st
 
 // Where the ranges of files end, for locks of the storage: what lies behind stands for other things than bytes.
 inline constexpr Offset kSideRange = Offset{1} << 62;
+// Of them, what lock managers lock.
+inline constexpr Extent kIntervalLocks{kSideRange, Bytes{1} << 61};
 
 }  // namespace stridio

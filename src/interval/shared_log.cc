@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <thread>
 
+#include "group/segment.h"
+#include "interval/format.h"
+
 namespace stridio {
 namespace {
 
@@ -33,35 +36,39 @@ std::vector<PieceGroup> grouped(std::span<const Piece> pieces) {
   return groups;
 }
 
-}  // namespace
+// ---- In memory
 
-struct SharedLog::Entry {
-  std::atomic<std::uint64_t> epoch;  // in which the rest is true
-  PieceGroup group;
+class MemoryLog final : public SharedLog {
+ public:
+  struct Entry {
+    std::atomic<std::uint64_t> epoch;  // in which the rest is true
+    PieceGroup group;
+  };
+  struct Board {
+    std::atomic<std::int64_t> taken;  // entries; the last ones may be beyond the end
+    std::array<Entry, kEntries> entries;
+  };
+
+  explicit MemoryLog(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
+
+  void clear() override { board().taken.store(0); }
+  void begin(std::uint64_t epoch) override {
+    epoch_ = epoch;
+    seen_ = 0;
+  }
+  Result<bool> publish(std::span<const Piece> pieces) override;
+  Result<std::vector<PieceGroup>> news() override;
+  bool asks_storage() const override { return false; }
+
+ private:
+  Board& board() const { return *reinterpret_cast<Board*>(segment_->data()); }
+
+  std::shared_ptr<Segment> segment_;
+  std::uint64_t epoch_ = 0;
+  std::int64_t seen_ = 0;
 };
 
-struct SharedLog::Board {
-  std::atomic<std::int64_t> taken;  // entries; the last ones may be beyond the end
-  std::array<Entry, kEntries> entries;
-};
-
-Result<std::unique_ptr<SharedLog>> SharedLog::make(Group& group) {
-  if (group.size() == 1 || group.node_count() > 1) return nullptr;
-  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.segment(sizeof(Board), kReserved));
-  if (!segment) return nullptr;
-  return std::unique_ptr<SharedLog>(new SharedLog(std::move(segment)));
-}
-
-SharedLog::Board& SharedLog::board() const { return *reinterpret_cast<Board*>(segment_->data()); }
-
-void SharedLog::clear() { board().taken.store(0); }
-
-void SharedLog::begin(std::uint64_t epoch) {
-  epoch_ = epoch;
-  seen_ = 0;
-}
-
-bool SharedLog::publish(std::span<const Piece> pieces) {
+Result<bool> MemoryLog::publish(std::span<const Piece> pieces) {
   const std::vector<PieceGroup> groups = grouped(pieces);
   const auto count = std::ssize(groups);
   std::int64_t first = board().taken.load();
@@ -79,7 +86,7 @@ bool SharedLog::publish(std::span<const Piece> pieces) {
   return true;
 }
 
-Result<std::vector<PieceGroup>> SharedLog::news() {
+Result<std::vector<PieceGroup>> MemoryLog::news() {
   std::vector<PieceGroup> groups;
   const std::int64_t taken = board().taken.load();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -94,6 +101,110 @@ Result<std::vector<PieceGroup>> SharedLog::news() {
   }
   seen_ = taken;
   return groups;
+}
+
+// ---- In the stored file
+
+// Of areas, each of which is twice as long as the one before.
+constexpr Bytes kFirstArea = 4 * kCell;
+constexpr Bytes before_area(std::size_t i) { return kFirstArea * ((Bytes{1} << i) - 1); }
+static_assert(before_area(kMostLogAreas) > 100 * kEntries);
+
+class StorageLog final : public SharedLog {
+ public:
+  StorageLog(Storage& storage, LogSpace space) : storage_(storage), space_(std::move(space)) {}
+
+  void clear() override {}
+  void begin(std::uint64_t) override { seen_ = 0; }
+  Result<bool> publish(std::span<const Piece> pieces) override;
+  Result<std::vector<PieceGroup>> news() override;
+  bool asks_storage() const override { return true; }
+
+ private:
+  Result<LogHead> head();
+  // Where `range` of the log lies.
+  std::vector<Extent> stored(const LogHead& head, Extent range) const;
+
+  Storage& storage_;
+  const LogSpace space_;
+  Bytes seen_ = 0;
+};
+
+Result<LogHead> StorageLog::head() {
+  std::array<std::byte, kLogHeadBytes> bytes = {};
+  RETURN_IF_ERROR(storage_.read(space_.head, bytes.data()));
+  ASSIGN_OR_RETURN(LogHead head, decode_log_head(bytes));
+  if (head.used < seen_ || head.used > before_area(head.areas.size()))
+    return fail(Code::kIo, "somebody else has written to the interval file");
+  return head;
+}
+
+std::vector<Extent> StorageLog::stored(const LogHead& head, Extent range) const {
+  std::vector<Extent> all;
+  for (std::size_t i = 0; i < head.areas.size(); ++i) {
+    const Extent area{before_area(i), before_area(i + 1) - before_area(i)}, part = intersect(range, area);
+    if (part.empty()) continue;
+    const auto places = space_.stored({head.areas[i] + part.offset - area.offset, part.length});
+    all.insert(all.end(), places.begin(), places.end());
+  }
+  return all;
+}
+
+// Records first: a head never tells of what is not there.
+Result<bool> StorageLog::publish(std::span<const Piece> pieces) {
+  LogRecord record;
+  WriteLog log;
+  for (const Piece& piece : pieces) {
+    record.size = std::max(record.size, piece.end());
+    if (piece.length > 0) log.add(piece);
+  }
+  record.written = log.merged();
+  std::vector<std::byte> bytes = encode(record);
+  ASSIGN_OR_RETURN(const auto lock, storage_.lock(space_.head, LockMode::kExclusive));
+  ASSIGN_OR_RETURN(LogHead head, this->head());
+  const Extent place{head.used, std::ssize(bytes)};
+  if (place.end() > before_area(kMostLogAreas)) return false;
+  while (place.end() > before_area(head.areas.size())) {
+    const std::size_t i = head.areas.size();
+    ASSIGN_OR_RETURN(head.areas.emplace_back(), space_.take(before_area(i + 1) - before_area(i)));
+  }
+  const std::vector<Extent> extents = stored(head, place);
+  const Span span{bytes.data(), place.length};
+  RETURN_IF_ERROR(storage_.writev(extents, {&span, 1}));
+  head.used = place.end();
+  RETURN_IF_ERROR(storage_.write(space_.head, encode(head).data()));
+  return true;
+}
+
+Result<std::vector<PieceGroup>> StorageLog::news() {
+  ASSIGN_OR_RETURN(const auto lock, storage_.lock(space_.head, LockMode::kShared));
+  ASSIGN_OR_RETURN(const LogHead head, this->head());
+  const Extent unseen{seen_, head.used - seen_};
+  std::vector<std::byte> bytes(static_cast<std::size_t>(unseen.length));
+  const std::vector<Extent> extents = stored(head, unseen);
+  const Span span{bytes.data(), unseen.length};
+  if (!unseen.empty()) RETURN_IF_ERROR(storage_.readv(extents, {&span, 1}));
+  ASSIGN_OR_RETURN(const std::vector<LogRecord> records, decode_log(bytes));
+  seen_ = head.used;
+  std::vector<PieceGroup> groups;
+  for (const LogRecord& record : records) {
+    for (MapCursor cursor(record.written); !cursor.done(); cursor.next_group()) groups.push_back(cursor.group());
+    groups.push_back({.first = {record.size, 0, 0}});
+  }
+  return groups;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SharedLog>> make_memory_log(Group& group) {
+  if (group.size() == 1 || group.node_count() > 1) return nullptr;
+  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.segment(sizeof(MemoryLog::Board), kReserved));
+  if (!segment) return nullptr;
+  return std::make_unique<MemoryLog>(std::move(segment));
+}
+
+std::unique_ptr<SharedLog> make_storage_log(Storage& storage, LogSpace space) {
+  return std::make_unique<StorageLog>(storage, std::move(space));
 }
 
 }  // namespace stridio

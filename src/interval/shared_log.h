@@ -1,43 +1,46 @@
-// SharedLog: the small writes of all ranks of a node since the last commit, in the order in which they were made. Programs
-// that order their accesses by messages alone, as parallel HDF5 does with its metadata, find what others wrote, and the
-// later of two writes counts, before anybody commits; and so do accesses in atomic mode. It holds so many groups of pieces;
-// what is more, ranks keep to themselves.
+// SharedLog: what the ranks of an open interval file have written since the last commit, and all must know before anybody
+// commits, in the order in which it was written. On one node that is every small write: programs that order their accesses by
+// messages alone, as parallel HDF5 does with its metadata, find what others wrote, and the later of two writes counts. In
+// atomic mode it is, on one node and across nodes, all that ranks share. It holds so much; what is more, ranks keep to themselves.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "group/group.h"
-#include "group/segment.h"
 #include "interval/map.h"
+#include "storage/storage.h"
 
 namespace stridio {
 
 class SharedLog {
  public:
-  // Collective. Null where there is nobody to share with, or no memory.
-  static Result<std::unique_ptr<SharedLog>> make(Group& group);
-
+  virtual ~SharedLog() = default;
   // Empties it: by one rank, between two agreements.
-  void clear();
+  virtual void clear() = 0;
   // On every rank, after that; no two epochs have one number.
-  void begin(std::uint64_t epoch);
+  virtual void begin(std::uint64_t epoch) = 0;
 
-  // False, and nothing happens, where there is no room. Pieces of equal length, equally far apart, take the room of one.
-  bool publish(std::span<const Piece> pieces);
+  // False, and nothing happens, where there is no room. Pieces of equal length, equally far apart, take the room of one. One
+  // of no length tells that the file reaches so far.
+  virtual Result<bool> publish(std::span<const Piece> pieces) = 0;
   // What has come since the last call, this rank's own too. Waits for a rank that is about to publish; not for one that is dead.
-  Result<std::vector<PieceGroup>> news();
-
- private:
-  struct Entry;
-  struct Board;
-  explicit SharedLog(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
-  Board& board() const;
-
-  std::shared_ptr<Segment> segment_;
-  std::uint64_t epoch_ = 0;
-  std::int64_t seen_ = 0;
+  virtual Result<std::vector<PieceGroup>> news() = 0;
+  // Whether both ask the storage.
+  virtual bool asks_storage() const = 0;
 };
+
+// Collective. In memory that all ranks map: null where there is nobody to share with, or no memory.
+Result<std::unique_ptr<SharedLog>> make_memory_log(Group& group);
+
+// In the stored file, under a lock: a system call or message more for each access. Its areas are taken like any space.
+struct LogSpace {
+  Extent head;  // of the stored file; all zeros when an epoch begins
+  std::function<Result<Offset>(Bytes)> take;
+  std::function<std::vector<Extent>(Extent)> stored;  // where what was taken lies
+};
+std::unique_ptr<SharedLog> make_storage_log(Storage& storage, LogSpace space);
 
 }  // namespace stridio

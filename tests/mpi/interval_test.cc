@@ -1,6 +1,7 @@
 // Interval files through the MPI's own functions: made by prefix or hint, found by content.
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <numeric>
 
 #include "mpi/mpi_fixture.h"
@@ -12,19 +13,25 @@ class IntervalFiles : public MpiTest {
  protected:
   static constexpr int kBlock = 100, kBlocks = 80;
 
-  static std::string layout(MPI_File fh) {
+  static std::string layout(MPI_File fh) { return hint(fh, "stridio_layout"); }
+
+  static std::string hint(MPI_File fh, const char* name) {
     MPI_Info info = MPI_INFO_NULL;
     EXPECT_MPI_OK(MPI_File_get_info(fh, &info));
     char value[MPI_MAX_INFO_VAL + 1] = {};
     int found = 0;
-    MPI_Info_get(info, "stridio_layout", MPI_MAX_INFO_VAL, value, &found);
+    MPI_Info_get(info, name, MPI_MAX_INFO_VAL, value, &found);
     MPI_Info_free(&info);
     return found ? value : "none";
   }
 
-  MPI_File open_as(const std::string& name, int amode) const {
+  MPI_File open_as(const std::string& name, int amode, const std::map<std::string, std::string>& hints = {}) const {
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Info_create(&info);
+    for (const auto& [hint, value] : hints) MPI_Info_set(info, hint.c_str(), value.c_str());
     MPI_File fh = MPI_FILE_NULL;
-    EXPECT_MPI_OK(MPI_File_open(MPI_COMM_WORLD, name.c_str(), amode, MPI_INFO_NULL, &fh));
+    EXPECT_MPI_OK(MPI_File_open(MPI_COMM_WORLD, name.c_str(), amode, info, &fh));
+    MPI_Info_free(&info);
     return fh;
   }
 
@@ -211,8 +218,10 @@ TEST_F(IntervalFiles, TheSharedPointerWorks) {
 }
 
 // What is written is seen with no MPI_File_sync: by views that share it, and its end and, once views change, the rest by all.
-TEST_F(IntervalFiles, AtomicModeShowsWritesAtOnce) {
-  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+class AtomicIntervalFiles : public IntervalFiles, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(AtomicIntervalFiles, ShowWritesAtOnce) {
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE, {{"stridio_node_ranks", GetParam()}});
   EXPECT_MPI_OK(MPI_File_set_atomicity(fh, 1));
   for (const bool collective : {false, true}) {
     const int start = collective ? 40 : 8000;
@@ -250,6 +259,34 @@ TEST_F(IntervalFiles, AtomicModeShowsWritesAtOnce) {
   EXPECT_MPI_OK(MPI_File_set_atomicity(fh, 0));
   EXPECT_MPI_OK(MPI_File_close(&fh));
 }
+
+// The same by a hint, without atomic mode: programs that order their accesses by messages alone.
+TEST_P(AtomicIntervalFiles, HintShowsWritesAtOnce) {
+  MPI_File fh = open_as(
+      "interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE,
+      {{"stridio_node_ranks", GetParam()}, {"romio_visibility_immediate", "true"}, {"stridio_cache", "enable"}});
+  EXPECT_EQ(hint(fh, "romio_visibility_immediate"), "true");
+  for (const bool collective : {false, true}) {
+    write_cyclic(fh, collective ? 40 : 8000, collective);
+    MPI_Barrier(MPI_COMM_WORLD);
+    expect_file(fh, collective ? 40 : 8000);
+  }
+  for (int turn = 0; turn < 3 * size(); ++turn) {
+    if (turn % size() == rank()) write_ints(fh, 0, std::vector<int>(static_cast<std::size_t>(total()), turn));
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_TRUE(read_ints(fh, 0, total()) == std::vector<int>(static_cast<std::size_t>(total()), turn)) << turn;
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  fh = open_as(path(), MPI_MODE_RDONLY);
+  EXPECT_TRUE(read_ints(fh, 0, total()) == std::vector<int>(static_cast<std::size_t>(total()), 3 * size() - 1));
+  EXPECT_EQ(hint(fh, "romio_visibility_immediate"), "false");
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+}
+
+INSTANTIATE_TEST_SUITE_P(Nodes, AtomicIntervalFiles, ::testing::Values("0", "1"), [](const auto& nodes) {
+  return std::string(nodes.param[0] == '0' ? "OneNode" : "ANodeARank");
+});
 
 TEST_F(IntervalFiles, HaveOneWriter) {
   MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);

@@ -99,6 +99,8 @@ TEST_F(NoProgress, SharedPointersAndAtomicModeGoOnWhileRank0Computes) {
   if (has_locks()) {
     shared.push_back(open_on("1", path() + "-nodes"));
     atomic.push_back(open_on("1", path() + "-atomic-nodes"));
+    atomic.push_back(open_on("0", "interval:" + path() + "-atomic-intervals"));
+    atomic.push_back(open_on("1", "interval:" + path() + "-atomic-intervals-nodes"));
   }
   for (MPI_File fh : atomic) EXPECT_MPI_OK(MPI_File_set_atomicity(fh, 1));
   // Rank 0 has accesses under way, too: they are its threads' business.

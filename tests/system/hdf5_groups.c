@@ -1,5 +1,6 @@
 /* Parallel HDF5 with much metadata: groups with an attribute and a chunked data set each, and a cache that holds little of
  * them (SMALL_CACHE=1), so that metadata are written, forgotten, read and written again by other ranks, without a flush.
+ * ATOMIC=1: in atomic mode.
  *
  *   write FILE GROUPS    creates, looks at all again and changes their attributes
  *   update FILE GROUPS   opens for update, changes the attributes, adds as many groups
@@ -40,6 +41,11 @@ static hid_t access_list(void) {
   cache.decr_mode = H5C_decr__off;
   CHECK(H5Pset_mdc_config(access, &cache));
   return access;
+}
+
+static hid_t ready(hid_t file) {
+  if (getenv("ATOMIC")) CHECK(H5Fset_mpi_atomicity(file, 1));
+  return file;
 }
 
 static hid_t open_group(hid_t file, int number) {
@@ -109,7 +115,7 @@ int main(int argc, char** argv) {
   hid_t access = access_list(), file;
   int wrong = 0;
   if (!strcmp(mode, "write") || !strcmp(mode, "abandon")) {
-    file = CHECK(H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access));
+    file = ready(CHECK(H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access)));
     for (int i = 0; i < groups; ++i) make_group(file, i);
     for (int i = 0; i < groups; ++i) wrong += change_number(file, i, i, -i);
     if (!strcmp(mode, "abandon")) {
@@ -119,7 +125,7 @@ int main(int argc, char** argv) {
       MPI_Abort(MPI_COMM_WORLD, 3);
     }
   } else if (!strcmp(mode, "update")) {
-    file = CHECK(H5Fopen(path, H5F_ACC_RDWR, access));
+    file = ready(CHECK(H5Fopen(path, H5F_ACC_RDWR, access)));
     for (int i = 0; i < groups; ++i) wrong += change_number(file, i, -i, i + 7);
     for (int i = groups; i < 2 * groups; ++i) make_group(file, i);
   } else {

@@ -103,6 +103,20 @@ class ParallelHdf5(LibraryTest):
                     check("reread")
                     self.assertIn("group119", self.dump("h5ls", self.flat))
 
+    # Across nodes too, in atomic mode or where a hint says so.
+    def test_much_metadata_across_nodes(self):
+        groups, nodes = 30, "stridio_node_ranks=1"
+        for mpi in HDF5:
+            for variables in ({"STRIDIO_HINTS": nodes, "ATOMIC": "1"},
+                              {"STRIDIO_HINTS": f"{nodes};romio_visibility_immediate=true"}):
+                with self.subTest(mpi=mpi, **variables):
+                    self.path.unlink(missing_ok=True)
+                    for mode, name in (("write", f"interval:{self.path}"), ("update", self.path)):
+                        self.ranks(mpi, 3, f"groups.{mpi}", mode, name, groups, SMALL_CACHE="1", **variables)
+                    self.ranks(mpi, 2, f"groups.{mpi}", "reread", self.path, groups)
+                    self.flatten()
+                    self.ranks(mpi, 2, f"groups.{mpi}", "reread", self.flat, groups)
+
     # H5Fflush is a commit: what comes behind it may be lost, what was before it is there.
     def test_flushed_is_committed(self):
         for mpi in HDF5:
