@@ -419,7 +419,7 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
 // What is one piece in file and memory, and one request, needs no plan: programs make millions of such calls.
 bool FileImpl::is_one_request(Direction direction, const Pattern& file, const Memory& memory) const {
   const bool locks = direction == Direction::kWrite && parts_.hints.ds_write == Switch::kEnable;
-  return !file.empty() && file.size() <= Deep{}.unit && file.contiguous() && memory.pattern.contiguous() && !atomic_ &&
+  return !file.empty() && file.size() <= deep_of(parts_.profile.of(direction)).unit && file.contiguous() && memory.pattern.contiguous() && !atomic_ &&
          !locks;
 }
 

@@ -254,8 +254,11 @@ std::string Candidate::why() const {
   return "?";
 }
 
+// Where requests overlap, shorter ones cost nothing; and of a mebibyte that does not lie on pages' bounds in memory, the kernel makes two,
+// one after the other.
 Deep deep_of(const StorageCosts& costs) {
-  return {.depth = costs.depth, .extend_first = costs.depth > 1 && costs.extends_alone};
+  if (costs.depth <= 1) return {};
+  return {.depth = costs.depth, .unit = Bytes{512} << 10, .extend_first = costs.extends_alone};
 }
 
 SummedRequests summed_requests(const Profile& profile) {

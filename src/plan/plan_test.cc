@@ -68,6 +68,14 @@ TEST(Plan, FarStorageGetsLongRequests) {
   EXPECT_GE(plan.deep.unit, 1 << 20);
 }
 
+TEST(Plan, WhereRequestsOverlapAMebibyteIsTwo) {
+  const RequestShape whole = shape_of(Direction::kRead, Pattern::run(0, 1 << 20), Pattern::run(0, 1 << 20));
+  Profile network = far(1e-3, 1e9);
+  EXPECT_EQ(plan_access(whole, kPlain, network, {}).deep.unit, 1 << 20);
+  network.read.depth = 4;
+  EXPECT_EQ(plan_access(whole, kPlain, network, {}).deep.unit, 1 << 19);
+}
+
 TEST(Plan, WhatOthersWaitForHasTheirRequestsUnderWay) {
   const RequestShape sparse = shape_of(Direction::kWrite, pieces(10000, 4096, 16384), Pattern::run(0, 10000 * 4096));
   Profile network = far(1e-3, 1e9);
