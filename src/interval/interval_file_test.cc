@@ -21,9 +21,11 @@ namespace {
 constexpr Offset kReach = 200000;
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t kRounds = 8;  // it takes its time
+constexpr int kTurns = 100;
 constexpr Bytes kRewritten = 1 << 20;
 #else
 constexpr std::uint64_t kRounds = 60;
+constexpr int kTurns = 600;
 constexpr Bytes kRewritten = 8 << 20;
 #endif
 
@@ -451,7 +453,7 @@ TEST(IntervalFile, AtomicModeShowsWritesInOrder) {
       const auto zone_of = [&](int rank) { return Extent{kZone * (1 + (rank + shift) % kRanks), kZone}; };
       const auto is_shared = [=](Extent range) { return range.offset < kZone; };
       ASSERT_TRUE(stored.show_at_once(is_shared));
-      for (int turn = 0; turn < 600; ++turn) {
+      for (int turn = 0; turn < kTurns; ++turn) {
         SCOPED_TRACE("turn " + std::to_string(turn) + ", STRIDIO_SEED=" + std::to_string(seed));
         const std::int64_t kind = draw(common, 0, 40);
         const int writer = static_cast<int>(draw(common, 0, kRanks - 1));
