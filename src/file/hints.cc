@@ -60,10 +60,11 @@ constexpr std::array kTable{
         "exists is copied first. Interval files are committed so anyway; taken at open",
         true},
     HintEntry{
-        "romio_visibility_immediate", "",
-        "true: what a rank writes is seen by the others at once, not at MPI_File_sync, also in an interval file "
-        "across nodes, where that costs each access a few requests more; for programs that order their accesses by "
-        "messages alone, as parallel HDF5 does those of its metadata. Taken at open; reports whether it is so",
+        "stridio_visibility", "automatic",
+        "immediate: what a rank writes to an interval file is seen by the others at once, also across nodes, where "
+        "that costs each access a few requests more; for programs that order their accesses by messages alone, as "
+        "parallel HDF5 does those of its metadata. automatic: at MPI_File_sync, on a node small writes at once. Taken "
+        "at open",
         true},
     HintEntry{"stridio_node_ranks", "0",
               "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)", true},
@@ -132,6 +133,11 @@ bool parse_layout(const std::string& text, bool& interval) {
   return interval || text == "flat";
 }
 
+bool parse_visibility(const std::string& text, bool& at_once) {
+  at_once = text == "immediate";
+  return at_once || text == "automatic";
+}
+
 bool parse_commit(const std::string& text, bool& atomic) {
   atomic = text == "atomic";
   return atomic || text == "direct";
@@ -172,10 +178,7 @@ bool assign(Hints& hints, const std::string& name, const std::string& value) {
   if (name == "stridio_wait_generation") return parse_number(value, hints.wait_generation);
   if (name == "stridio_wait_seconds") return parse(value, 0, 1 << 30, hints.wait_seconds);
   if (name == "stridio_commit") return parse_commit(value, hints.commit_atomic);
-  if (name == "romio_visibility_immediate") {
-    hints.visible_at_once = value == "true";
-    return value == "true" || value == "false";
-  }
+  if (name == "stridio_visibility") return parse_visibility(value, hints.visible_at_once);
   if (name == "stridio_node_ranks") return parse(value, 0, 1 << 30, hints.node_ranks);
   return true;
 }
@@ -243,6 +246,10 @@ std::string hints_markdown() {
     for (std::size_t at = 0; (at = names.find(", ", at)) != std::string::npos; at += 4) names.replace(at, 2, "`, `");
     text += fmt::format("| `{}` | {} | {} |\n", names, kept.of, kept.why);
   }
+  text +=
+      "\nBesides, `MPI_File_get_info` returns `romio_visibility_immediate`: true where others on the node see what is "
+      "written at "
+      "once (a flat\nfile without the cache), false where MPI_File_sync shows it.\n";
   return text;
 }
 

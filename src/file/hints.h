@@ -34,7 +34,7 @@ struct Hints {
   std::optional<std::uint64_t> wait_generation;  // stridio_wait_generation: opening for reading wants a newer one
   int wait_seconds = 60;                         // stridio_wait_seconds
   bool commit_atomic = false;                    // stridio_commit: a new version takes the file's place at close
-  bool visible_at_once = false;                  // romio_visibility_immediate: others see what is written
+  bool visible_at_once = false;                  // stridio_visibility: others see what is written
   int permissions = 0666;                        // file_perm: of a file that is made, before the umask
   int node_ranks = 0;                            // stridio_node_ranks: ranks that make a node; 0: as it is
 

@@ -262,9 +262,9 @@ TEST_P(AtomicIntervalFiles, ShowWritesAtOnce) {
 
 // The same by a hint, without atomic mode: programs that order their accesses by messages alone.
 TEST_P(AtomicIntervalFiles, HintShowsWritesAtOnce) {
-  MPI_File fh = open_as(
-      "interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE,
-      {{"stridio_node_ranks", GetParam()}, {"romio_visibility_immediate", "true"}, {"stridio_cache", "enable"}});
+  MPI_File fh =
+      open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE,
+              {{"stridio_node_ranks", GetParam()}, {"stridio_visibility", "immediate"}, {"stridio_cache", "enable"}});
   EXPECT_EQ(hint(fh, "romio_visibility_immediate"), "true");
   for (const bool collective : {false, true}) {
     write_cyclic(fh, collective ? 40 : 8000, collective);

@@ -108,7 +108,7 @@ class ParallelHdf5(LibraryTest):
         groups, nodes = 30, "stridio_node_ranks=1"
         for mpi in HDF5:
             for variables in ({"STRIDIO_HINTS": nodes, "ATOMIC": "1"},
-                              {"STRIDIO_HINTS": f"{nodes};romio_visibility_immediate=true"}):
+                              {"STRIDIO_HINTS": f"{nodes};stridio_visibility=immediate"}):
                 with self.subTest(mpi=mpi, **variables):
                     self.path.unlink(missing_ok=True)
                     for mode, name in (("write", f"interval:{self.path}"), ("update", self.path)):
