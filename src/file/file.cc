@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <thread>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -20,6 +21,8 @@ namespace stridio {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr Bytes kWorthCounting = Bytes{64} << 10;  // writes for which other ranks wait
 
 Error at_path(Error error, const std::string& path) {
   if (error.path.empty()) error.path = path;
@@ -419,8 +422,8 @@ Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent ra
 // What is one piece in file and memory, and one request, needs no plan: programs make millions of such calls.
 bool FileImpl::is_one_request(Direction direction, const Pattern& file, const Memory& memory) const {
   const bool locks = direction == Direction::kWrite && parts_.hints.ds_write == Switch::kEnable;
-  return !file.empty() && file.size() <= deep_of(parts_.profile.of(direction)).unit && file.contiguous() && memory.pattern.contiguous() && !atomic_ &&
-         !locks;
+  return !file.empty() && file.size() <= deep_of(parts_.profile.of(direction)).unit && file.contiguous() &&
+         memory.pattern.contiguous() && !atomic_ && !locks;
 }
 
 Result<Transferred> FileImpl::move_one(Direction direction, Storage& storage, const Pattern& file,
@@ -443,8 +446,14 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
     return moved;
   }
   ASSIGN_OR_RETURN(const RequestShape shape, shape_on(storage, parts_.profile, direction, file, memory));
-  const AccessRules rules = access_rules(direction, file);
+  AccessRules rules = access_rules(direction, file);
+  std::optional<Writing> writing;
+  static const auto cores = static_cast<int>(std::thread::hardware_concurrency());  // which reads a file
+  // More ranks than cores take turns at these, by whatever method.
+  if (direction == Direction::kWrite && file.size() >= kWorthCounting && parts_.group->size() <= cores && !atomic_)
+    rules.other_writers = writing.emplace(shared_.writers).others();
   const AccessPlan plan = plan_access(shape, storage.caps(), parts_.profile, rules, correction(direction));
+  if (plan.method == Method::kMapped) writing.reset();
   std::unique_ptr<RangeLock> lock;
   if (atomic_ && !file.empty()) {
     ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));

@@ -134,11 +134,14 @@ class PointerInFile final : public SharedPointer {
 Result<SharedState> share_state(Group& group, const std::string& path) {
   const SharedMemory memory = group.persistent();
   const bool first = group.rank() == 0;
-  if (memory.length >= static_cast<Bytes>(sizeof(Bytes)))
-    return SharedState{std::make_unique<PointerInMemory>(*reinterpret_cast<Bytes*>(memory.data), first), nullptr};
+  if (memory.length >= Group::kPersistentBytes) {
+    Bytes* const words = reinterpret_cast<Bytes*>(memory.data);
+    return SharedState{std::make_unique<PointerInMemory>(words[0], first),
+                       reinterpret_cast<std::atomic<std::int32_t>*>(words + 1), nullptr};
+  }
   ASSIGN_OR_RETURN(const std::vector<std::uint64_t> marks, allgather(group, new_mark()));
   const std::string beside = fmt::format("{}.stridio-pointer-{:x}", path, marks.front());
-  return SharedState{std::make_unique<PointerInFile>(beside, first), nullptr};
+  return SharedState{std::make_unique<PointerInFile>(beside, first), nullptr, nullptr};
 }
 
 }  // namespace stridio

@@ -3,6 +3,7 @@
 // small file beside the data, under a storage lock, and the locks are the storage's own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "file/atomicity.h"
@@ -24,9 +25,30 @@ class SharedPointer {
   virtual Status reset(Bytes value) = 0;
 };
 
+// While it lives, this rank counts among those that write to the file by calls of their own.
+class Writing {
+ public:
+  // `writers`: as in the shared state.
+  explicit Writing(std::atomic<std::int32_t>* writers) : writers_(writers) {
+    if (writers_) others_ = writers_->fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Writing() {
+    if (writers_) writers_->fetch_sub(1, std::memory_order_relaxed);
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+  // Ranks of the node that did so before.
+  int others() const { return others_; }
+
+ private:
+  std::atomic<std::int32_t>* const writers_;
+  int others_ = 0;
+};
+
 struct SharedState {
   std::unique_ptr<SharedPointer> pointer;
-  std::unique_ptr<Atomicity> atomicity;  // from the first atomic mode on
+  std::atomic<std::int32_t>* writers = nullptr;  // how many write so now; null: the ranks share no memory
+  std::unique_ptr<Atomicity> atomicity;          // from the first atomic mode on
 };
 
 // Collective. `path`: of the data; the file beside it, `path`.stridio-pointer-ID, exists from the pointer's first use to

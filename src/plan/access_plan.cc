@@ -108,6 +108,8 @@ Candidate list_with(const RequestShape& shape, const Caps& caps, const Profile& 
   list.moved_bytes = static_cast<double>(shape.size);
   list.storage_seconds = transfers(requests, 1, list.moved_bytes, costs);
   list.storage_seconds += new_pages(shape) * profile.new_page_seconds;
+  if (rules.other_writers > 0 && takes_turns(shape.direction, costs))
+    list.storage_seconds *= profile.turns_taken * (1 + rules.other_writers);
   if (rules.lock_writes && shape.direction == Direction::kWrite)
     list.storage_seconds += (locks_apart(shape, profile, rules) ? ranges : 1) * profile.lock_seconds;
   list.seconds = list.storage_seconds;
@@ -221,6 +223,10 @@ const Candidate* choose(const std::vector<Candidate>& candidates, const AccessRu
 
 double weighed(Method method, double seconds) {
   return method == Method::kMapped ? seconds / Profile::kWorthMapping : seconds;
+}
+
+bool takes_turns(Direction direction, const StorageCosts& costs) {
+  return direction == Direction::kWrite && !costs.waits();
 }
 
 const char* name_of(Method method) {

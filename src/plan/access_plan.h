@@ -50,6 +50,9 @@ double scattered(const Pattern& memory);
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory,
                       Bytes file_size = std::numeric_limits<Bytes>::max());
 
+// Local file systems admit calls that write to a file one after the other.
+bool takes_turns(Direction direction, const StorageCosts& costs);
+
 struct AccessRules {
   // Whether holes may be read, modified and written back (rule 1 of the design), and if not, why.
   bool may_modify_holes = false;
@@ -57,6 +60,7 @@ struct AccessRules {
   bool lock_writes = false;  // every write locks its range: the user promised that all writers do
   bool sieve_reads = true;
   bool prefer_sieve = false;  // the user asked for sieving where it is allowed
+  int other_writers = 0;      // ranks that write to the file now, by calls
   bool waited_for = false;    // other ranks may wait for the access, which has their share of requests under way then
   Bytes read_window = Bytes{4} << 20;
   Bytes write_window = Bytes{4} << 20;

@@ -183,11 +183,6 @@ double rounds_of(const Totals& totals, Bytes window, double aggregators) {
   return std::max(1.0, windows / aggregators);
 }
 
-// Local file systems admit calls that write to a file one after the other.
-bool takes_turns(Direction direction, const StorageCosts& costs) {
-  return direction == Direction::kWrite && !costs.waits();
-}
-
 // Where ranks share memory, a window is filled while others are written.
 int windows_under_way(Direction direction, const Totals& totals, const Topology& topology, const StorageCosts& costs) {
   const bool beside = direction == Direction::kWrite && costs.waits() && !totals.locks && topology.nodes == 1;

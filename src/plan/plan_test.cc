@@ -167,6 +167,25 @@ TEST(Correction, ShortCallsTeachNothing) {
   EXPECT_EQ(correction.of(Method::kDirect), 1);
 }
 
+TEST(Plan, CallsTakeTurnsWithOtherWritersAndMappingsDoNot) {
+  // A tile: nearly all of each page.
+  Profile profile;
+  profile.write = {.request_seconds = 5e-7, .byte_seconds = 1.35e-10, .shared_byte_seconds = 1.35e-10};
+  profile.written_page_seconds = 7e-7;
+  const RequestShape tile =
+      shape_of(Direction::kWrite, pieces(6144, 3072, 6144), Pattern::run(0, 6144 * 3072), Bytes{1} << 30);
+  AccessRules rules;
+  const AccessPlan alone = plan_access(tile, {.maps = true}, profile, rules);
+  EXPECT_EQ(alone.method, Method::kList);
+  rules.other_writers = 1;
+  EXPECT_EQ(plan_access(tile, {.maps = true}, profile, rules).method, Method::kMapped);
+  EXPECT_NEAR(plan_access(tile, kPlain, profile, rules).seconds, 2 * profile.turns_taken * alone.seconds, 1e-6);
+  const double waited = plan_access(tile, kPlain, far(1e-3, 1e9), {}).seconds;
+  EXPECT_EQ(plan_access(tile, kPlain, far(1e-3, 1e9), rules).seconds, waited) << "far requests overlap";
+  const RequestShape read = shape_of(Direction::kRead, pieces(6144, 3072, 6144), Pattern::run(0, 6144 * 3072));
+  EXPECT_EQ(plan_access(read, kPlain, profile, rules).seconds, plan_access(read, kPlain, profile, {}).seconds);
+}
+
 TEST(Plan, NewPagesAreLeftToCalls) {
   // FLASH: mapping saves a copy, but what makes room for new pages costs more than that.
   Profile profile;
