@@ -1,8 +1,8 @@
 #include "collective/collective.h"
 
 #include <chrono>
-#include <thread>
 
+#include "base/cores.h"
 #include "collective/agreement.h"
 #include "collective/entry.h"
 
@@ -68,8 +68,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   const Status ready = shape ? Status() : fail(shape.error());
   const RequestShape planned = shape.value_or(RequestShape{});
   const AccessPlan own = plan_access(planned, caps, request.profile, request.access, request.correction);
-  static const auto cores = static_cast<int>(std::thread::hardware_concurrency());  // which reads a file
-  const RankShape mine = rank_shape(planned, request.file, own, std::max(1, cores), request.correction.of_two_phase());
+  const RankShape mine = rank_shape(planned, request.file, own, cores(), request.correction.of_two_phase());
   ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, ready, request, times));
   const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), caps,
                                               request.profile, request.rules, decoded(entry.known.patterns));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "collective/agreement.h"
@@ -45,8 +45,10 @@ FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)), shown_(parts_.hi
 
 void FileImpl::note_layout() {
   parts_.hints.entries["stridio_layout"] = parts_.interval ? "interval" : "flat";
-  const bool at_once = shown_ || (!parts_.interval && parts_.hints.cache != Switch::kEnable);
+  const bool at_once =
+      parts_.interval ? shown_ && parts_.mode.writes() : shown_ || parts_.hints.cache != Switch::kEnable;
   parts_.hints.entries["romio_visibility_immediate"] = at_once ? "true" : "false";
+  parts_.hints.entries["stridio_visibility"] = shown_ ? "immediate" : "automatic";
   if (parts_.interval && parts_.mode.read_only && parts_.hints.wait_generation)
     parts_.hints.entries["stridio_wait_generation"] = std::to_string(parts_.interval->root().generation);
 }
@@ -152,8 +154,8 @@ Status FileImpl::set_view(const View& view, const HintList& hints, std::optional
     if (const Status intact = shared_.pointer->intact(); !intact) invalid = intact.error();
   }
   RETURN_IF_ERROR(agreed_view(view, hints, std::move(invalid)));
+  if (atomic_) RETURN_IF_ERROR(cut_view(view));
   view_ = view;
-  if (atomic_) RETURN_IF_ERROR(cut_view());
   {
     const std::scoped_lock lock(pointer_mutex_);
     pointer_ = 0;
@@ -295,11 +297,16 @@ Status FileImpl::set_atomicity(bool atomic) {
   for (const int each : all)
     if (each != all.front()) return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
   RETURN_IF_ERROR(flush_together());
-  RETURN_IF_ERROR(show_writes(atomic));
   if (atomic && !shared_.atomicity) {
     ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
   }
-  if (atomic) RETURN_IF_ERROR(cut_view());
+  RETURN_IF_ERROR(show_writes(atomic));
+  if (atomic) {
+    if (Status cut = cut_view(view_); !cut) {
+      RETURN_IF_ERROR(show_writes(atomic_));
+      return cut;
+    }
+  }
   atomic_ = atomic;
   return {};
 }
@@ -317,9 +324,9 @@ Status FileImpl::show_writes(bool atomic) {
 }
 
 // Collective. What was nobody else's may be shared now.
-Status FileImpl::cut_view() {
-  shared_.atomicity->cut(*parts_.group, view_);
+Status FileImpl::cut_view(const View& view) {
   if (parts_.interval) RETURN_IF_ERROR(parts_.interval->share());
+  shared_.atomicity->cut(*parts_.group, view);
   const auto shared = shared_.atomicity->sets().shared();
   const auto inexact =
       std::count_if(shared.begin(), shared.end(), [](const SharedIntervals& each) { return !each.exact; });
@@ -448,9 +455,8 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
   ASSIGN_OR_RETURN(const RequestShape shape, shape_on(storage, parts_.profile, direction, file, memory));
   AccessRules rules = access_rules(direction, file);
   std::optional<Writing> writing;
-  static const auto cores = static_cast<int>(std::thread::hardware_concurrency());  // which reads a file
   // More ranks than cores take turns at these, by whatever method.
-  if (direction == Direction::kWrite && file.size() >= kWorthCounting && parts_.group->size() <= cores && !atomic_)
+  if (direction == Direction::kWrite && file.size() >= kWorthCounting && parts_.group->size() <= cores() && !atomic_)
     rules.other_writers = writing.emplace(shared_.writers).others();
   const AccessPlan plan = plan_access(shape, storage.caps(), parts_.profile, rules, correction(direction));
   if (plan.method == Method::kMapped) writing.reset();

@@ -94,7 +94,7 @@ class FileImpl final : public File {
   Status move_shared_pointer(Offset offset, Whence whence);
   Status change_size(Bytes size, Status (Storage::*change)(Bytes), const char* what);
   Status show_writes(bool atomic = false);
-  Status cut_view();
+  Status cut_view(const View& view);
   Status agreed_view(const View& view, const HintList& hints, std::optional<Error> invalid);
   Correction correction(Direction direction);
   template <typename Learn>

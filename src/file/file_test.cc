@@ -116,6 +116,38 @@ TEST_P(FileTest, EachOpenHasASharedPointerOfItsOwn) {
   });
 }
 
+// What a rank wrote to an interval file others read after a commit: who reads holes before and writes them back would undo it.
+TEST_P(FileTest, HolesOfAnIntervalFileAreNotWrittenBack) {
+  constexpr int kPieces = 1000, kPiece = 8;  // too many to be told to all
+  on_ranks([&](std::shared_ptr<Group> group) {
+    AccessMode mode = kCreate;
+    mode.unique_open = true;
+    auto file = File::open(group, path(), mode, {{"stridio_layout", "interval"}, {"stridio_method", "sieve"}});
+    ASSERT_TRUE(file) << file.error().text();
+    const auto write = [&](int place) {
+      std::vector<std::byte> data(kPieces * kPiece, static_cast<std::byte>('a' + place));
+      Access access{.direction = Direction::kWrite};
+      access.memory = {data.data(), Pattern::run(0, std::ssize(data))};
+      const auto written = (*file)->transfer(access);
+      EXPECT_TRUE(written) << written.error().text();
+    };
+    for (int place = 0; place < 2; ++place) {  // of the pieces, which the ranks write in turns
+      ASSERT_TRUE((*file)->set_view({place * kPiece, 1, Pattern::run(0, kPiece), 2 * kPiece}, {}));
+      if (group->rank() == place % group->size()) write(place);
+      ASSERT_TRUE(group->barrier());
+    }
+    ASSERT_TRUE((*file)->sync());
+    ASSERT_TRUE((*file)->set_view({0, 1, Pattern::run(0, 1), 1}, {}));
+    std::vector<std::byte> back(2 * kPieces * kPiece);
+    Access access{.direction = Direction::kRead};
+    access.memory = {back.data(), Pattern::run(0, std::ssize(back))};
+    EXPECT_EQ(*(*file)->transfer(access), std::ssize(back));
+    for (int i = 0; i < 2 * kPieces; ++i)
+      ASSERT_EQ(back[static_cast<std::size_t>(i * kPiece)], static_cast<std::byte>('a' + i % 2)) << "piece " << i;
+    ASSERT_TRUE((*file)->close());
+  });
+}
+
 TEST_P(FileTest, FailsAlikeOnAllRanks) {
   on_ranks([&](std::shared_ptr<Group> group) {
     const auto missing = File::open(group, path(), {.read_only = true}, {});

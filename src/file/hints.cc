@@ -43,7 +43,7 @@ constexpr std::array kTable{
         "stridio_cache", "automatic",
         "keep writes in each rank's memory until MPI_File_sync, close or a full cache, and read one's own from there: "
         "enable, disable, automatic (short writes to an interval file by a rank alone in its communicator); "
-        "not in atomic mode",
+        "not in atomic mode and not with stridio_visibility=immediate",
         true},
     HintEntry{"stridio_cache_bytes", "67108864",
               "bytes that a rank keeps in memory at most, 4096 or more; taken at open", false},
@@ -63,8 +63,9 @@ constexpr std::array kTable{
         "stridio_visibility", "automatic",
         "immediate: what a rank writes to an interval file is seen by the others at once, also across nodes, where "
         "that costs each access a few requests more; for programs that order their accesses by messages alone, as "
-        "parallel HDF5 does those of its metadata. automatic: at MPI_File_sync, on a node small writes at once. Taken "
-        "at open",
+        "parallel HDF5 does those of its metadata. automatic: at MPI_File_sync, on a node small writes at once. "
+        "Between two syncs at most 65,536 writes (across nodes 8 MB of maps of them) can be shown; more are refused. "
+        "Taken at open",
         true},
     HintEntry{"stridio_node_ranks", "0",
               "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)", true},
@@ -247,9 +248,9 @@ std::string hints_markdown() {
     text += fmt::format("| `{}` | {} | {} |\n", names, kept.of, kept.why);
   }
   text +=
-      "\nBesides, `MPI_File_get_info` returns `romio_visibility_immediate`: true where others on the node see what is "
-      "written at "
-      "once (a flat\nfile without the cache), false where MPI_File_sync shows it.\n";
+      "\nBesides, `MPI_File_get_info` returns `romio_visibility_immediate`: true where others see what is written at "
+      "once (on\nthe node that of a flat file without the cache; everywhere that of an interval file with "
+      "stridio_visibility=immediate),\nfalse where MPI_File_sync shows it.\n";
   return text;
 }
 

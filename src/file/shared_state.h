@@ -25,7 +25,8 @@ class SharedPointer {
   virtual Status reset(Bytes value) = 0;
 };
 
-// While it lives, this rank counts among those that write to the file by calls of their own.
+// While it lives, this rank counts among those of its node that write much to the file by a planned access, by calls and not
+// by a mapping. An estimate: short and collective writes are not counted, and who is killed meanwhile is until the close.
 class Writing {
  public:
   // `writers`: as in the shared state.
@@ -37,7 +38,7 @@ class Writing {
   }
   Writing(const Writing&) = delete;
   Writing& operator=(const Writing&) = delete;
-  // Ranks of the node that did so before.
+  // That did so before.
   int others() const { return others_; }
 
  private:
@@ -47,7 +48,7 @@ class Writing {
 
 struct SharedState {
   std::unique_ptr<SharedPointer> pointer;
-  std::atomic<std::int32_t>* writers = nullptr;  // how many write so now; null: the ranks share no memory
+  std::atomic<std::int32_t>* writers = nullptr;  // for Writing; null: the ranks share no memory
   std::unique_ptr<Atomicity> atomicity;          // from the first atomic mode on
 };
 

@@ -169,26 +169,31 @@ Result<Root> IntervalFile::gather_root(const std::vector<Own>& own, Bytes size) 
 
 Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   struct Fixed {
-    Bytes size, cut;
+    Verdict ready;
+    Bytes size = 0, cut = 0;
   };
-  Buffer mine;
-  {
+  Fixed fixed;
+  Buffer mine(sizeof fixed);
+  fixed.ready = verdict_of(guarded([&]() -> Status {
     const std::scoped_lock lock(mutex_);
     expected_ = 0;
-    const Fixed fixed{seen_.size, seen_.cut};
-    const auto bytes = std::as_bytes(std::span(&fixed, 1));
-    mine.assign(bytes.begin(), bytes.end());
+    fixed.size = seen_.size;
+    fixed.cut = seen_.cut;
     const IntervalMap written = still_mine();
     mine.insert(mine.end(), written.encoded().begin(), written.encoded().end());
-  }
+    return {};
+  }));
+  std::memcpy(mine.data(), &fixed, sizeof fixed);
   ASSIGN_OR_RETURN(const std::vector<Buffer> told, allgatherv(group_, mine));
   std::vector<Announcement> all;
+  std::vector<Verdict> verdicts;
   for (const Buffer& each : told) {
-    Fixed fixed;
     std::memcpy(&fixed, each.data(), sizeof fixed);
     ASSIGN_OR_RETURN(IntervalMap written, IntervalMap::decode({each.begin() + sizeof fixed, each.end()}));
     all.push_back({fixed.size, fixed.cut, std::move(written)});
+    verdicts.push_back(fixed.ready);
   }
+  RETURN_IF_ERROR(worst(verdicts));
   return all;
 }
 

@@ -161,7 +161,8 @@ Result<Header> decode_header(std::span<const std::byte> bytes) {
   in.bytes(16);
   const std::uint32_t sum = in.u32();
   if (!in.ok() || sum != crc32c(bytes.first(kHeaderBytes - 4))) return damaged("a header has a wrong checksum");
-  if (header.root.offset < kFirstStored || header.generation == 0) return damaged("a header is malformed");
+  if (header.root.offset < kFirstStored || header.generation == 0 || header.generation > kLastGeneration)
+    return damaged("a header is malformed");
   return header;
 }
 

@@ -20,6 +20,9 @@ inline constexpr Bytes kCell = 16384;  // stored bytes are summed by cells of th
 inline constexpr Offset kFirstStored = kHeaders * kHeaderStep;
 inline constexpr Extent kWriterLock{Offset{1} << 62, 1};  // no byte of the file: who writes has it locked
 
+// Bytes behind the writer's lock are locks of generations, and behind all those are locks of other kinds.
+inline constexpr std::uint64_t kLastGeneration = (std::uint64_t{1} << 60) - 2;
+
 // What a header says: where a generation's root lies.
 struct Header {
   std::uint64_t generation = 0;

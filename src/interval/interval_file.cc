@@ -22,8 +22,9 @@ constexpr Offset kLocks = kWriterLock.offset;
 Extent pin_of(std::uint64_t generation) { return {kLocks + 1 + static_cast<Offset>(generation), 1}; }
 Extent pins_below(std::uint64_t generation) { return {kLocks + 1, static_cast<Offset>(generation)}; }
 
-// Behind them, from a byte that no generation reaches on: locks of the lock managers.
+// Behind them: locks of the lock managers.
 constexpr Extent kManagersLocks{kLocks + (Offset{1} << 60), kIntervalLocks.length};
+static_assert(kLocks + 1 + static_cast<Offset>(kLastGeneration) < kManagersLocks.offset);
 
 // Where ranks share no memory: how far space is taken, and what they tell each other. They mean something only while the file is
 // open for writing.
@@ -488,15 +489,16 @@ Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece>
     for (const Piece& piece : pieces) mine.add(piece);
     const IntervalMap map = mine.merged();
     IntervalMap unknown = without(map, shared_.merged());
-    // In atomic mode views may have changed: what was another's alone can be this one's, and that one's again.
-    for (std::size_t i = 0; shown_ && i < others_.size(); ++i) unknown = without(unknown, others_[i]);
+    const bool hides = unknown.size() < map.size();
+    // Nor may another's older bytes count, which it has shared: its views may have changed, and this one's.
+    for (const IntervalMap& others : others_) unknown = without(unknown, others);
     const IntervalMap known = without(map, unknown);
     std::vector<Piece> newer;
     for (MapCursor cursor(known); !cursor.done(); cursor.next()) newer.push_back(cursor.piece());
     if (shown_ && bounds.end() > seen_.size) newer.push_back({bounds.end(), 0, 0});  // the size is everybody's
     if (!newer.empty()) {
       ASSIGN_OR_RETURN(const bool published, publish(newer));
-      if (!published) return too_many();
+      if (!published && (shown_ || hides)) return too_many();
     }
   }
   told_ = false;
@@ -505,9 +507,8 @@ Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece>
 }
 
 Result<bool> IntervalFile::publish(std::span<const Piece> pieces) {
-  ASSIGN_OR_RETURN(const bool published, shared_log_->publish(pieces));
-  published_ = published_ || published;
-  return published;
+  published_ = true;  // what fails may have come so far
+  return shared_log_->publish(pieces);
 }
 
 // Whether there can be no news about the bytes in `range`, in atomic mode: by the views they are no other rank's, and when the views
@@ -531,11 +532,10 @@ Status IntervalFile::look_around() {
 
 // Whom the storage fails is not alone with that.
 Status IntervalFile::look_around_together() {
-  Status looked;
-  {
+  const Status looked = guarded([&] {
     const std::scoped_lock lock(mutex_);
-    looked = look_around();
-  }
+    return look_around();
+  });
   return shared_log_ && shared_log_->asks_storage() ? agree(group_, looked) : looked;
 }
 
@@ -543,8 +543,9 @@ Status IntervalFile::show_at_once(std::function<bool(Extent)> where) {
   const std::scoped_lock lock(mutex_);
   if (where && writes_ && group_.size() > 1 && !shared_log_) {
     if (taken_on_node())
-      return refuse(Code::kUnsupportedOperation,
-                    "atomic mode of an interval file: no memory to share, /dev/shm is full");
+      return refuse(
+          Code::kUnsupportedOperation,
+          "atomic mode of an interval file, or stridio_visibility=immediate: no memory to share, /dev/shm is full");
     shared_log_ = make_storage_log(*storage_, {.head = kLogHead,
                                                .take = [this](Bytes bytes) -> Result<Offset> {
                                                  ASSIGN_OR_RETURN(const Offset first, take_space(bytes));
@@ -561,21 +562,25 @@ Status IntervalFile::show_at_once(std::function<bool(Extent)> where) {
 Status IntervalFile::share() {
   if (!writes_ || group_.size() == 1) return {};
   struct State {
-    Bytes size;
-    bool told;
+    Verdict looked;
+    Bytes size = 0;
+    bool told = false;
   };
   Buffer mine;
   State state;
-  Status looked;
-  {
+  state.looked = verdict_of(guarded([&]() -> Status {
     const std::scoped_lock lock(mutex_);
-    looked = look_around();
-    state = {seen_.size, told_ || written_.log.empty()};
+    RETURN_IF_ERROR(look_around());
+    state.size = seen_.size;
+    state.told = told_ || written_.log.empty();
     const IntervalMap map = written_.log.merged();
     mine.assign(map.encoded().begin(), map.encoded().end());
-  }
-  RETURN_IF_ERROR(agree(group_, looked));
+    return {};
+  }));
   ASSIGN_OR_RETURN(const std::vector<State> states, allgather(group_, state));
+  std::vector<Verdict> verdicts;
+  for (const State& each : states) verdicts.push_back(each.looked);
+  RETURN_IF_ERROR(worst(verdicts));
   const bool news = std::any_of(states.begin(), states.end(), [](const State& each) { return !each.told; });
   std::vector<Buffer> maps;
   if (news) {
@@ -608,9 +613,9 @@ Result<Bytes> IntervalFile::size() {
 Status IntervalFile::resize(Bytes size) {
   RETURN_IF_ERROR(check_writable());
   if (size < 0) return refuse(Code::kArgument, "resizing to a negative size");
+  RETURN_IF_ERROR(look_around_together());
   return guarded([&]() -> Status {
     const std::scoped_lock lock(mutex_);
-    RETURN_IF_ERROR(look_around());
     seen_.size = size;
     seen_.cut = std::min(seen_.cut, size);
     written_.log.cut(size);
@@ -644,9 +649,9 @@ Caps IntervalFile::caps() const { return {.appends = true, .alignment = 1, .pref
 
 tl::unexpected<Error> IntervalFile::too_many() const {
   return refuse(Code::kNoMemory,
-                "too many small writes to an interval file since the last MPI_File_sync, or one of too many irregular "
-                "pieces in atomic mode: all ranks together may have 65,536 between two commits, or fewer where "
-                "/dev/shm is full");
+                "too many writes to an interval file that all ranks see before the next MPI_File_sync: of small ones, "
+                "or in atomic mode or with stridio_visibility=immediate, all ranks together may have 65,536 between "
+                "two commits (across nodes 8 MB of maps of them), or fewer where /dev/shm is full");
 }
 
 tl::unexpected<Error> IntervalFile::refuse(Code code, std::string what) const {

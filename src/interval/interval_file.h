@@ -170,7 +170,7 @@ class IntervalFile final : public Storage {
   WriteLog shared_;                        // what was in it; hides the log of written_, which hides
   std::vector<IntervalMap> others_;        // what others have shared
   bool told_ = false;                      // they have this one's log
-  bool published_ = false;                 // what is not in shared_ yet
+  bool published_ = false;                 // what may not be in shared_ yet
   Bytes reclaim_at_ = 0;                   // of written_.bytes
   std::vector<Extent> space_;              // of the stored file, for all ranks to take from, in order
   Bytes taken_ = 0;                        // of it, where there is one rank

@@ -14,6 +14,7 @@
 #include "interval/testing.h"
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -486,6 +487,14 @@ TEST(IntervalFile, AtomicModeShowsWritesInOrder) {
           all_seen = true;
         } else if (kind == 39) {  // without a commit, or with one
           ASSERT_TRUE(stored.show_at_once({}));
+          if (group.rank() == writer) {  // what may have been another's before views changed
+            extents = {{zone_of(writer).offset + size % kZone / 2, kZone / 2}};
+            data = random_data(common, kZone / 2);
+            ASSERT_TRUE(write_list(stored, extents, data));
+            oracle.write(extents, data);
+          } else {
+            random_data(common, kZone / 2);
+          }
           ASSERT_TRUE(writer != 0 || stored.commit());
           ASSERT_TRUE(stored.show_at_once(is_shared));
           ASSERT_TRUE(stored.share());
@@ -551,6 +560,47 @@ TEST(IntervalFile, AtomicModeAcrossNodesRefusesWhatItCannotShow) {
     ASSERT_TRUE(group.rank() == 0 || write_list(stored, std::vector<Extent>{{0, 1}}, byte)) << "there is room again";
     ASSERT_TRUE(group.barrier());
     EXPECT_EQ(*read_extent(stored, {0, 1}), byte);
+  });
+}
+
+// Whose telling the storage says to have failed, where it has not: later writes still count.
+TEST(IntervalFile, WhatFailsToBeToldMayHaveBeenTold) {
+  class Unsure : public Wrapped {
+   public:
+    using Wrapped::Wrapped;
+    Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+      ASSIGN_OR_RETURN(const Transferred done, Wrapped::writev(extents, memory));
+      const bool head = extents.front().offset > kFirstStored - kHeaderStep && extents.front().offset < kFirstStored;
+      if (head && std::exchange(fails, false)) return fail(Code::kIo, "no answer");
+      return done;
+    }
+    bool fails = false;
+  };
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
+    auto storage = std::make_unique<Unsure>(open_memory(file));
+    Unsure& unsure = *storage;
+    auto opened = IntervalFile::open(group, std::move(storage), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    const auto write = [&](Extent extent, char what) {
+      Data data(static_cast<std::size_t>(extent.length), static_cast<std::byte>(what));
+      return write_list(stored, std::vector<Extent>{extent}, data);
+    };
+    ASSERT_TRUE(group.rank() != 0 || write({0, 2000}, 'a'));
+    ASSERT_TRUE(stored.commit());
+    ASSERT_TRUE(stored.show_at_once([](Extent range) { return range.offset < 1000; }));
+    if (group.rank() == 0) {
+      ASSERT_TRUE(write({100, 10}, 'b'));  // so that there is an area
+      unsure.fails = true;
+      ASSERT_FALSE(write({500, 1000}, 'c'));
+      ASSERT_TRUE(write({1200, 100}, 'd'));
+      EXPECT_EQ(*read_extent(stored, {0, 1}), Data(1, std::byte{'a'}));  // looks around
+      EXPECT_EQ(*read_extent(stored, {1200, 100}), Data(100, std::byte{'d'}));
+    }
+    ASSERT_TRUE(stored.commit());
+    EXPECT_EQ(*read_extent(stored, {1200, 100}), Data(100, std::byte{'d'}));
   });
 }
 

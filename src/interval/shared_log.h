@@ -35,7 +35,7 @@ class SharedLog {
 // Collective. In memory that all ranks map: null where there is nobody to share with, or no memory.
 Result<std::unique_ptr<SharedLog>> make_memory_log(Group& group);
 
-// In the stored file, under a lock: a system call or message more for each access. Its areas are taken like any space.
+// In the stored file, under a lock: a few requests more for each access. Its areas are taken like any space.
 struct LogSpace {
   Extent head;  // of the stored file; all zeros when an epoch begins
   std::function<Result<Offset>(Bytes)> take;

@@ -3,6 +3,7 @@
 //          Where memory is columns side by side, several may be staged at a time: more requests, but a line is waited for once,
 //          and not for each piece in it.
 //   direct list with f = 1
+//   Writes that a file admits one at a time cost as much more as ranks write to it.
 //   mapped windows + their pages, those of holes too + b copied bytes in max(f, m) pieces
 //   sieve  as list, with h holes of k bytes taken along: (f - h) / d requests, at least one for each window, + (b + k)
 //          storage bytes + copied bytes and pieces of the clusters that have holes; a write reads those clusters first.
@@ -46,6 +47,12 @@ double transfers(double requests, double batches, double bytes, const StorageCos
   return costs.depth > 1
              ? batches * costs.request_seconds + std::max(waiting - batches * costs.request_seconds, passing)
              : waiting + passing;
+}
+
+// What the storage admits one after the other lasts so much longer while others do the same.
+double in_turns(double seconds, const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
+  const bool waits = rules.other_writers > 0 && takes_turns(shape.direction, profile.of(shape.direction));
+  return waits ? seconds * profile.turns_taken * (1 + rules.other_writers) : seconds;
 }
 
 bool stages(const RequestShape& shape, const Profile& profile) {
@@ -108,8 +115,7 @@ Candidate list_with(const RequestShape& shape, const Caps& caps, const Profile& 
   list.moved_bytes = static_cast<double>(shape.size);
   list.storage_seconds = transfers(requests, 1, list.moved_bytes, costs);
   list.storage_seconds += new_pages(shape) * profile.new_page_seconds;
-  if (rules.other_writers > 0 && takes_turns(shape.direction, costs))
-    list.storage_seconds *= profile.turns_taken * (1 + rules.other_writers);
+  list.storage_seconds = in_turns(list.storage_seconds, shape, profile, rules);
   if (rules.lock_writes && shape.direction == Direction::kWrite)
     list.storage_seconds += (locks_apart(shape, profile, rules) ? ranges : 1) * profile.lock_seconds;
   list.seconds = list.storage_seconds;
@@ -148,6 +154,7 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
       transfers(sieve.requests, std::max(1.0, cuts), size + Profile::kUnwanted * holes.bytes, costs);
   if (shape.direction == Direction::kWrite) {
     sieve.storage_seconds += new_pages(shape) * profile.new_page_seconds;
+    sieve.storage_seconds = in_turns(sieve.storage_seconds, shape, profile, rules);
     const double read = in_them + holes.bytes;
     sieve.storage_seconds +=
         transfers(with_holes + cuts, std::max(1.0, cuts), in_them + Profile::kUnwanted * holes.bytes, profile.read);
@@ -176,18 +183,20 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
   mapped.moved_bytes = pages * Profile::kPage;
   mapped.seconds = windows * profile.map_seconds +
                    pages * (writes ? profile.written_page_seconds : profile.read_page_seconds) +
-                   new_pages(shape) * profile.new_mapped_page_seconds +
+                   in_turns(new_pages(shape) * profile.new_mapped_page_seconds, shape, profile, rules) +
                    copying(profile, size, static_cast<double>(std::max(shape.file_ranges, shape.memory_ranges))) +
                    scattering(shape, profile, false);
   if (writes && rules.lock_writes) mapped.seconds += windows * profile.lock_seconds;
   return mapped;
 }
 
-Candidate propose_sieve(const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
+Candidate propose_sieve(const RequestShape& shape, const Caps& caps, const Profile& profile, const AccessRules& rules) {
   const bool writes = shape.direction == Direction::kWrite;
   const auto impossible = [](const char* why) { return Candidate{.method = Method::kSieve, .impossible = why}; };
   if (!shape.ascending) return impossible("the file ranges are not in ascending order");
   if (!writes && !rules.sieve_reads) return impossible("switched off by a hint");
+  // What is read there of others' is what was committed: written back, it would hide what they have written since.
+  if (writes && caps.appends) return impossible("an interval file keeps apart what each rank has written");
   if (writes && !rules.may_modify_holes) return impossible(rules.holes_reason);
   const Bytes window = sieving_window(shape, profile, rules);
   // Holes longer than a window are never moved. Who asks for sieving gets all others.
@@ -333,7 +342,7 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.considered.push_back(propose_list(shape, caps, profile, rules));
   if (shape.file_ranges > 1 || stages(shape, profile))
     plan.considered.push_back(propose_mapped(shape, caps, profile, rules));
-  if (shape.file_ranges > 1) plan.considered.push_back(propose_sieve(shape, profile, rules));
+  if (shape.file_ranges > 1) plan.considered.push_back(propose_sieve(shape, caps, profile, rules));
   for (Candidate& candidate : plan.considered) {
     candidate.seconds *= correction.of(candidate.method);
     candidate.storage_seconds *= correction.of(candidate.method);

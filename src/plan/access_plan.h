@@ -60,7 +60,7 @@ struct AccessRules {
   bool lock_writes = false;  // every write locks its range: the user promised that all writers do
   bool sieve_reads = true;
   bool prefer_sieve = false;  // the user asked for sieving where it is allowed
-  int other_writers = 0;      // ranks that write to the file now, by calls
+  int other_writers = 0;      // on the node, that write to the file now by calls
   bool waited_for = false;    // other ranks may wait for the access, which has their share of requests under way then
   Bytes read_window = Bytes{4} << 20;
   Bytes write_window = Bytes{4} << 20;

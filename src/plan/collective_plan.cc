@@ -237,6 +237,7 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
 }
 
 constexpr Bytes kLeastWindow = Bytes{256} << 10;
+constexpr Bytes kLeastDeepWindow = Bytes{1} << 20;    // where several are under way
 constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more, where it has work and not to wait
 
 // Cores are what one storage's requests take; where they are waited for, more ranks wait at once than there are cores, until
@@ -265,7 +266,7 @@ int count_aggregators(Direction direction, Totals totals, const Topology& topolo
 // Longer windows take fewer rounds and requests, but more memory, which the first call has to get.
 Bytes best_window(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
                   CollectiveRules rules, int aggregators) {
-  const Bytes most = rules.window, least_window = totals.under_way > 1 ? Deep{}.unit : kLeastWindow;
+  const Bytes most = rules.window, least_window = totals.under_way > 1 ? kLeastDeepWindow : kLeastWindow;
   Bytes best = most;
   double least = std::numeric_limits<double>::max();
   for (Bytes window = most; window >= std::min(most, least_window); window /= 2) {
@@ -400,8 +401,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const bool shorter = rules.shorter_windows && !caps.appends && topology.nodes == 1;
   totals.under_way = windows_under_way(direction, totals, topology, costs);
   CollectiveRules sized = rules;
-  if (shorter && totals.under_way > 1)
-    sized.window = std::min(rules.window, Deep{}.unit);  // none need hold more than a request
+  if (shorter && totals.under_way > 1) sized.window = std::min(rules.window, kLeastDeepWindow);
   const int aggregators = count_aggregators(direction, totals, topology, profile, sized);
   if (shorter) sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
   const bool crowded = std::ssize(topology.node_of) > totals.workers;

@@ -180,6 +180,15 @@ TEST(Plan, CallsTakeTurnsWithOtherWritersAndMappingsDoNot) {
   rules.other_writers = 1;
   EXPECT_EQ(plan_access(tile, {.maps = true}, profile, rules).method, Method::kMapped);
   EXPECT_NEAR(plan_access(tile, kPlain, profile, rules).seconds, 2 * profile.turns_taken * alone.seconds, 1e-6);
+  const auto sieving = [&](int others) {
+    AccessRules modifying;
+    modifying.other_writers = others;
+    modifying.may_modify_holes = true;
+    for (const Candidate& candidate : plan_access(tile, kPlain, profile, modifying).considered)
+      if (candidate.method == Method::kSieve) return candidate.storage_seconds;
+    return 0.0;
+  };
+  EXPECT_GT(sieving(1), sieving(0) + alone.storage_seconds) << "it writes by calls too";
   const double waited = plan_access(tile, kPlain, far(1e-3, 1e9), {}).seconds;
   EXPECT_EQ(plan_access(tile, kPlain, far(1e-3, 1e9), rules).seconds, waited) << "far requests overlap";
   const RequestShape read = shape_of(Direction::kRead, pieces(6144, 3072, 6144), Pattern::run(0, 6144 * 3072));
@@ -192,12 +201,14 @@ TEST(Plan, NewPagesAreLeftToCalls) {
   profile.written_page_seconds = 1e-7;
   profile.new_page_seconds = 1e-6;
   profile.new_mapped_page_seconds = 3e-6;
-  const auto method_for = [&](Bytes file_size) {
+  const auto method_for = [&](Bytes file_size, int others) {
     const auto shape = shape_of(Direction::kWrite, Pattern::run(0, 8 << 20), pieces(1 << 20, 8, 16), file_size);
-    return plan_access(shape, {.maps = true}, profile, {}).method;
+    AccessRules rules;
+    rules.other_writers = others;
+    return plan_access(shape, {.maps = true}, profile, rules).method;
   };
-  EXPECT_EQ(method_for(8 << 20), Method::kMapped);
-  EXPECT_EQ(method_for(0), Method::kDirect);
+  EXPECT_EQ(method_for(8 << 20, 0), Method::kMapped);
+  for (const int others : {0, 1, 3}) EXPECT_EQ(method_for(0, others), Method::kDirect) << others << " write beside";
   EXPECT_EQ(shape_of(Direction::kWrite, pieces(10, 8, 16), pieces(10, 8, 16), 50).fresh, 6 * 8 + 6);
   EXPECT_EQ(shape_of(Direction::kRead, pieces(10, 8, 16), pieces(10, 8, 16), 50).fresh, 0);
 }

@@ -89,13 +89,17 @@ bool means_no_locks(int sys_errno) {
   return sys_errno == ENOSYS || sys_errno == EOPNOTSUPP || sys_errno == ENOLCK || sys_errno == EINVAL;
 }
 
+constexpr unsigned long kXfs = 0x58465342;
+
+unsigned long file_system_of(int fd) {
+  struct statfs info;
+  return ::fstatfs(fd, &info) == 0 ? static_cast<unsigned long>(info.f_type) : 0;
+}
+
 // File systems whose only writers are this machine's processes, through one page cache: on a network's, a page that is
 // written back whole would take other machines' bytes in it along.
-bool is_local(int fd) {
-  constexpr unsigned long kXfs = 0x58465342;
-  struct statfs info;
-  if (::fstatfs(fd, &info) != 0) return false;
-  switch (static_cast<unsigned long>(info.f_type)) {
+bool is_local(unsigned long file_system) {
+  switch (file_system) {
     case TMPFS_MAGIC:
     case EXT4_SUPER_MAGIC:  // ext2 and ext3 too
     case BTRFS_SUPER_MAGIC:
@@ -160,6 +164,7 @@ class PosixStorage final : public Storage {
   std::once_flag locks_asked_;
   std::atomic<bool> locks_ = true;
   std::atomic<bool> maps_ = false;
+  bool seeking_waits_ = false;  // for who writes
   std::atomic<bool> expects_sync_ = false;
   RangeTable held_;
 };
@@ -183,7 +188,9 @@ Status PosixStorage::inspect(FileId* id) {
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
   if (id != nullptr) *id = {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino};
   alignment_ = std::max<Bytes>(1, info.stx_blksize);
-  maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(fd_);
+  const unsigned long file_system = file_system_of(fd_);
+  maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(file_system);
+  seeking_waits_ = file_system != kXfs;
   return {};
 }
 
@@ -251,9 +258,11 @@ Result<Transferred> PosixStorage::map(Extent range, bool writes, const MapBody& 
   if (::fstat(fd_, &info) != 0) return fail_errno(errno, "asking for the size", path_);
   const bool dense = range.end() <= info.st_size && info.st_blocks * 512 >= info.st_size;
   // Another's call may be making the file longer, and show the new size before it is done: what is stored in a mapping
-  // meanwhile can get lost (seen on ext4). It holds the inode's lock, for which SEEK_DATA waits as fallocate does.
-  if (writes && dense) ::lseek(fd_, range.offset, SEEK_DATA);
-  if (writes && !dense && !range.empty() &&
+  // meanwhile can get lost (seen on ext4). It holds the inode's lock, for which fallocate waits, and
+  // SEEK_DATA, but on XFS.
+  const bool seeks = dense && seeking_waits_;
+  if (writes && seeks) ::lseek(fd_, range.offset, SEEK_DATA);
+  if (writes && !seeks && !range.empty() &&
       uninterrupted([&] { return calls_.fallocate(fd_, 0, range.offset, range.length); }) != 0)
     return cannot(errno);
   const Extent present = writes ? range : intersect(range, {0, info.st_size});

@@ -24,6 +24,7 @@ TESTS = {
     "access": ("property", ["--gtest_filter=Access*"], 16800),
     "group": ("group_test", ["--gtest_filter=GroupScale*"], None),
     "plan_unit": ("plan_test", [], None),
+    "file_unit": ("file_test", [], None),
     "file": ("property", ["--gtest_filter=File*"], 4000),
     "plan": ("property", ["--gtest_filter=Plan*"], 2000),
     "sieve_race": ("property", ["--gtest_filter=SieveRace*"], None),

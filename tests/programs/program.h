@@ -20,6 +20,7 @@ struct Program {
   std::uint64_t seed = 0;
   int ranks = 2;
   bool fresh_communicator = false;  // split off for this program, in another order of ranks
+  bool intervals = false;           // of interval files
   std::vector<Step> steps;
 };
 

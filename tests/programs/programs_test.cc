@@ -1,7 +1,7 @@
 // Random MPI programs against a serial oracle: thousands of them in one launch, each by 2 to 8 ranks of it.
 //
 //   programs_test-<mpi> [--programs N] [--seconds S] [--seed N] [--steps N,N,...] [--class NAME] [--at-least N]
-//                       [--patience S]
+//                       [--patience S] [--layout flat|interval]
 //
 // --seed replays one program, or starts a run of several; --steps picks some of its steps; --class names what every program
 // must contain; --at-least demands so many programs of each class; --patience is how long a program may take. A program
@@ -25,6 +25,7 @@ namespace {
 struct Options {
   long programs = 0, seconds = 0, at_least = 0, patience = 60;
   std::uint64_t seed = 0;
+  bool intervals = false;
   std::vector<int> steps;  // empty: all
   std::size_t wanted = kinds().size();
 };
@@ -196,6 +197,7 @@ int Launch::run() {
   long done = 0;
   for (std::uint64_t seed = options_.seed;; ++seed) {
     Program program = random_program(seed, ranks_, options_.wanted);
+    program.intervals = options_.intervals;
     if (!options_.steps.empty())
       std::erase_if(program.steps, [&](const Step& step) {
         return std::find(options_.steps.begin(), options_.steps.end(), step.number) == options_.steps.end();
@@ -240,6 +242,8 @@ bool parse(int argc, char** argv, Options& options) {
       options.patience = std::atol(value);
     else if (name == "--seed")
       options.seed = std::strtoull(value, nullptr, 10);
+    else if (name == "--layout" && (std::strcmp(value, "flat") == 0 || std::strcmp(value, "interval") == 0))
+      options.intervals = *value == 'i';
     else if (name == "--steps")
       for (const char* at = value; *at != '\0'; at += *at == ',')
         options.steps.push_back(static_cast<int>(std::strtol(at, const_cast<char**>(&at), 10)));
@@ -266,13 +270,15 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, options)) {
     std::fprintf(
         stderr,
-        "%s [--programs N] [--seconds S] [--seed N] [--steps N,...] [--class NAME] [--at-least N] [--patience S]\n",
+        "%s [--programs N] [--seconds S] [--seed N] [--steps N,...] [--class NAME] [--at-least N] [--patience S] "
+        "[--layout flat|interval]\n",
         argv[0]);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   int result = 0;
   {
-    Launch launch(options, replay_command() + class_text(options.wanted));
+    Launch launch(options,
+                  replay_command() + class_text(options.wanted) + (options.intervals ? " --layout interval" : ""));
     result = launch.run();
   }
   MPI_Bcast(&result, 1, MPI_INT, 0, MPI_COMM_WORLD);

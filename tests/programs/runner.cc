@@ -81,7 +81,7 @@ std::size_t Runner::any_handle(Random& random) {
 void Runner::run() {
   Random random(program_.seed);
   sieving_writes_ = chance(random, 2) ? "" : random_switch(random);
-  const auto before = chance(random, 2) ? pick(random, 0, 6000) : -1;
+  const std::int64_t before = program_.intervals || !chance(random, 2) ? -1 : pick(random, 0, 6000);
   if (before >= 0) {
     file_.exists = true;
     file_.bytes.resize(static_cast<std::size_t>(before));
@@ -167,6 +167,11 @@ MPI_Info Runner::random_info(Random& common, int rank, bool opening, std::map<st
   add(3, "romio_cb_write", random_switch(common));
   if (opening && !sieving_writes_.empty()) same["romio_ds_write"] = sieving_writes_;
   if (opening) add(5, "stridio_node_ranks", std::to_string(pick(common, 1, 3)));
+  if (opening && program_.intervals) {
+    same["stridio_layout"] = "interval";
+    add(4, "stridio_visibility", "immediate");
+    add(3, "stridio_cache", random_switch(common));
+  }
   Random own(common() + static_cast<std::uint64_t>(rank));
   MPI_Info info = MPI_INFO_NULL;
   if (!executes()) return info;
@@ -231,7 +236,25 @@ void Runner::close(std::size_t index, Random& random) {
   phase_->begin(file_.size());
 }
 
+// What is committed, as another program reads it.
+Bytes Runner::read_intervals() {
+  Bytes bytes;
+  MPI_File file = MPI_FILE_NULL;
+  MPI_Offset size = 0;
+  call("File_open",
+       [&] { return MPI_File_open(MPI_COMM_SELF, world_->path.c_str(), MPI_MODE_RDONLY, MPI_INFO_NULL, &file); });
+  if (file == MPI_FILE_NULL) return bytes;
+  call("File_get_size", [&] { return MPI_File_get_size(file, &size); });
+  bytes.resize(static_cast<std::size_t>(std::min<MPI_Offset>(size, 2 * kMostFile)));
+  call("File_read_at", [&] {
+    return MPI_File_read_at(file, 0, bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, MPI_STATUS_IGNORE);
+  });
+  call("File_close", [&] { return MPI_File_close(&file); });
+  return bytes;
+}
+
 Bytes Runner::read_file() {
+  if (program_.intervals) return read_intervals();
   const int file = ::open(world_->path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat status = {};
   if (file < 0 || fstat(file, &status) != 0) {
@@ -297,7 +320,7 @@ bool Runner::second_handle(Random& random, const Kind&) {
     close(1, random);
     return true;
   }
-  if (first.has(MPI_MODE_DELETE_ON_CLOSE) || first.has(MPI_MODE_UNIQUE_OPEN)) return false;
+  if (program_.intervals || first.has(MPI_MODE_DELETE_ON_CLOSE) || first.has(MPI_MODE_UNIQUE_OPEN)) return false;
   synchronize(random);
   open(1, random);
   return true;

@@ -112,6 +112,7 @@ class Runner {
   void finish_pending(Random& random, const std::string& function, bool with_messages);
   void synchronize(Random& random, const std::function<void()>& inspect = {});
   Bytes read_file();
+  Bytes read_intervals();
   void compare_file();
 
   const Program& program_;
