@@ -4,6 +4,9 @@
 // by itself, since an independent write must not wait for others.
 #include <fmt/format.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/text.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
@@ -72,10 +75,14 @@ Result<bool> FileImpl::kept_together(const CollectiveRequest& request) {
   return all_ever;
 }
 
-// Of this rank alone. Not at all where another thread is at it: it may be waiting for other ranks.
+// Of this rank alone. Waits for another thread that is at it, but not for one that may be waiting for other ranks.
 Status FileImpl::drain() {
   if (!cache_ || cache_->empty()) return {};
-  const std::unique_lock lock(draining_, std::try_to_lock);
+  std::unique_lock lock(draining_, std::try_to_lock);
+  while (!lock && !flushing_together_) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    lock.try_lock();
+  }
   return lock ? hand_on() : Status();
 }
 
@@ -93,8 +100,9 @@ CollectiveRequest FileImpl::request_for(const WriteCache::Batch& batch) {
   return request;
 }
 
+// All that is kept now; other threads may keep more meanwhile.
 Status FileImpl::hand_on() {
-  for (;;) {
+  for (int left = cache_->batches(); left > 0; --left) {
     const CollectiveRequest request = request_for(cache_->oldest());
     if (request.file.empty()) return {};
     ASSIGN_OR_RETURN(const RequestShape shape,
@@ -106,13 +114,25 @@ Status FileImpl::hand_on() {
         execute(plan, *parts_.storage, Direction::kWrite, request.file, request.memory, parts_.report->times()));
     cache_->drop();
   }
+  return {};
 }
 
 // Collective; fails alike on all ranks, and what was not written is still kept for a further try.
 Status FileImpl::flush_together() {
   if (!may_keep()) return {};
-  const std::scoped_lock lock(draining_);
-  if (parts_.interval) return agree(*parts_.group, hand_on());
+  std::unique_lock lock(draining_);
+  if (parts_.interval) {
+    const Status mine = hand_on();
+    lock.unlock();
+    return agree(*parts_.group, mine);
+  }
+  flushing_together_ = true;
+  const Status flushed = flush_batches();
+  flushing_together_ = false;
+  return flushed;
+}
+
+Status FileImpl::flush_batches() {
   ASSIGN_OR_RETURN(const auto batches, allgather(*parts_.group, cache_->batches()));
   for (int left = *std::max_element(batches.begin(), batches.end()); left > 0; --left) {
     const CollectiveRequest request = request_for(cache_->oldest());

@@ -48,7 +48,6 @@ void FileImpl::note_layout() {
   const bool at_once =
       parts_.interval ? shown_ && parts_.mode.writes() : shown_ || parts_.hints.cache != Switch::kEnable;
   parts_.hints.entries["romio_visibility_immediate"] = at_once ? "true" : "false";
-  parts_.hints.entries["stridio_visibility"] = shown_ ? "immediate" : "automatic";
   if (parts_.interval && parts_.mode.read_only && parts_.hints.wait_generation)
     parts_.hints.entries["stridio_wait_generation"] = std::to_string(parts_.interval->root().generation);
 }
@@ -96,6 +95,7 @@ Status FileImpl::close() {
     if (!parts_.mode.delete_on_close) {
       if (const Status flushed = flush_together(); !flushed) committed = flushed;
       if (committed && parts_.interval) committed = parts_.interval->commit();
+      if (!committed && parts_.interval) parts_.interval->give_up();
       if (committed && parts_.replaces) committed = parts_.storage->sync();
     }
     mine = shared_.pointer->reset(0);
@@ -201,7 +201,7 @@ Status FileImpl::agreed_view(const View& view, const HintList& hints, std::optio
 Status FileImpl::set_hints(const HintList& hints) {
   RETURN_IF_ERROR(flush_together());
   std::vector<std::string> warnings;
-  Hints all = apply_hints(parts_.hints, hints, kFromProgram, warnings);
+  Hints all = apply_hints(parts_.hints, of_open_files(hints), kFromProgram, warnings);
   ASSIGN_OR_RETURN(parts_.hints, agree_on_hints(*parts_.group, std::move(all), warnings));
   note_layout();
   return {};

@@ -86,6 +86,7 @@ class FileImpl final : public File {
   Status drain();
   Status hand_on();
   Status flush_together();
+  Status flush_batches();
   CollectiveRequest request_for(const WriteCache::Batch& batch);
 
   AccessRules access_rules(Direction direction, const Pattern& file) const;
@@ -120,7 +121,8 @@ class FileImpl final : public File {
   PatternCache patterns_;                  // of the last collective access across nodes
   std::unique_ptr<WriteCache> cache_;      // a writer's
   std::unique_ptr<Conflicts> conflicts_;
-  std::mutex draining_;  // who hands on what it keeps
+  std::mutex draining_;                          // who hands on what it keeps,
+  std::atomic<bool> flushing_together_ = false;  // with other ranks, who may come late
   std::mutex pointer_mutex_;
   Bytes pointer_ = 0;  // in bytes of the view's data
 };

@@ -27,14 +27,29 @@ void split(std::string_view text, char separator, Each each) {
   }
 }
 
-void add_assignment(std::string_view text, HintList& hints) {
-  const std::size_t equals = std::min(text.find('='), text.size());
-  if (!text.empty()) hints.emplace_back(text.substr(0, equals), text.substr(std::min(equals + 1, text.size())));
+std::string_view trimmed(std::string_view text) {
+  constexpr const char* kSpace = " \t\n";
+  const std::size_t first = std::min(text.find_first_not_of(kSpace), text.size());
+  return text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
 }
 
-HintList parse_assignments(std::string_view text) {
+void add_assignment(std::string_view text, HintList& hints) {
+  const std::size_t equals = std::min(text.find('='), text.size());
+  if (!text.empty())
+    hints.emplace_back(trimmed(text.substr(0, equals)), trimmed(text.substr(std::min(equals + 1, text.size()))));
+}
+
+HintList from_environment(std::vector<std::string>& warnings) {
   HintList hints;
-  split(text, ';', [&](std::string_view part) { add_assignment(part, hints); });
+  const std::string all = variable("STRIDIO_HINTS");
+  split(all, ';', [&](std::string_view part) {
+    part = trimmed(part);
+    if (part.empty()) return;
+    if (part.find('=') == part.npos)
+      warnings.push_back(fmt::format("STRIDIO_HINTS: {} is ignored: write NAME=VALUE;NAME=VALUE", part));
+    else
+      add_assignment(part, hints);
+  });
   return hints;
 }
 
@@ -84,7 +99,7 @@ Hints hints_for(const std::string& name, const HintList& given, std::vector<std:
   const HintList lines = from_file(path, warnings);
   Hints hints = apply_hints({}, lines, path, warnings);
   hints = apply_hints(hints, parse_hint_patterns(variable("MPICH_MPIIO_HINTS"), name), "MPICH_MPIIO_HINTS", warnings);
-  hints = apply_hints(hints, parse_assignments(variable("STRIDIO_HINTS")), "STRIDIO_HINTS", warnings);
+  hints = apply_hints(hints, from_environment(warnings), "STRIDIO_HINTS", warnings);
   return apply_hints(hints, given, kFromProgram, warnings);
 }
 

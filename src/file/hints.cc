@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <numeric>
@@ -9,66 +10,62 @@
 namespace stridio {
 namespace {
 
+constexpr bool kSame = true, kAtOpen = true;
+constexpr std::string_view kSwitch = "enable, disable, automatic", kNumber = "0 or more", kBuffer = "4096 or more";
+
 constexpr std::array kTable{
-    HintEntry{"cb_buffer_size", "4194304",
-              "bytes of an aggregator's buffer in a collective call, 4096 or more; of the default as few as are best",
-              true},
-    HintEntry{"cb_nodes", "0", "aggregators of a collective call; 0: by nodes, cores and bytes", true},
-    HintEntry{"romio_cb_read", "automatic", "two-phase collective reads: enable, disable, automatic (the cheaper way)",
-              true},
-    HintEntry{"romio_cb_write", "automatic", "two-phase collective writes, likewise", true},
-    HintEntry{"romio_ds_read", "automatic", "data sieving for independent reads: enable, disable, automatic", false},
-    HintEntry{"romio_ds_write", "automatic",
+    HintEntry{"cb_buffer_size", "4194304", kBuffer,
+              "bytes of an aggregator's buffer in a collective call; of the default as few as are best", kSame},
+    HintEntry{"cb_nodes", "0", kNumber, "aggregators of a collective call; 0: by nodes, cores and bytes", kSame},
+    HintEntry{"romio_cb_read", "automatic", kSwitch, "two-phase collective reads; automatic: the cheaper way", kSame},
+    HintEntry{"romio_cb_write", "automatic", kSwitch, "two-phase collective writes, likewise", kSame},
+    HintEntry{"romio_ds_read", "automatic", kSwitch, "data sieving for independent reads", !kSame},
+    HintEntry{"romio_ds_write", "automatic", kSwitch,
               "data sieving for writes; enable is the user's promise that all writers of the file lock, "
               "automatic never modifies bytes outside the request",
-              true},
-    HintEntry{"collective_buffering", "",
-              "MPI's and OMPIO's: false stands for disable of both romio_cb_ hints, true for automatic", true},
-    HintEntry{"ind_rd_buffer_size", "4194304", "bytes of a sieving read's window at most, 4096 or more", false},
-    HintEntry{"ind_wr_buffer_size", "4194304", "bytes of a sieving write's window at most, 4096 or more", false},
-    HintEntry{"stridio_method", "",
-              "force a method: direct, list, mapped, sieve, independent, two_phase; where it is impossible or "
-              "unsafe the planner chooses",
-              true},
+              kSame},
+    HintEntry{"collective_buffering", "", "true, false",
+              "MPI's and OMPIO's: false stands for disable of both romio_cb_ hints, true for automatic", kSame},
+    HintEntry{"ind_rd_buffer_size", "4194304", kBuffer, "bytes of a sieving read's window at most", !kSame},
+    HintEntry{"ind_wr_buffer_size", "4194304", kBuffer, "bytes of a sieving write's window at most", !kSame},
+    HintEntry{"stridio_method", "", "direct, list, mapped, sieve, independent, two_phase",
+              "force a method; where it is impossible or unsafe the planner chooses", kSame},
+    HintEntry{"file_perm", "0666", "octal, up to 0777",
+              "permissions of a file that is made, without those that the umask of rank 0's process takes away", kSame,
+              kAtOpen},
     HintEntry{
-        "file_perm", "0666",
-        "permissions of a file that is made, in octal, without those that the umask of rank 0's process takes away",
-        true},
+        "stridio_layout", "flat", "flat, interval",
+        "of a file that is made (or is empty); interval stores each process's intervals together; reports what the "
+        "file is",
+        kSame, kAtOpen},
+    HintEntry{"stridio_cache", "automatic", kSwitch,
+              "keep writes in each rank's memory until MPI_File_sync, close or a full cache, and read one's own from "
+              "there; automatic: short writes to an interval file by a rank alone in its communicator; "
+              "not in atomic mode and not with stridio_visibility=immediate",
+              kSame},
+    HintEntry{"stridio_cache_bytes", "67108864", kBuffer, "bytes that a rank keeps in memory at most", !kSame, kAtOpen},
     HintEntry{
-        "stridio_layout", "flat",
-        "of a file that is made (or is empty): flat, or interval, which stores each process's intervals together; "
-        "reports what the file is",
-        true},
-    HintEntry{
-        "stridio_cache", "automatic",
-        "keep writes in each rank's memory until MPI_File_sync, close or a full cache, and read one's own from there: "
-        "enable, disable, automatic (short writes to an interval file by a rank alone in its communicator); "
-        "not in atomic mode and not with stridio_visibility=immediate",
-        true},
-    HintEntry{"stridio_cache_bytes", "67108864",
-              "bytes that a rank keeps in memory at most, 4096 or more; taken at open", false},
-    HintEntry{
-        "stridio_wait_generation", "",
+        "stridio_wait_generation", "", kNumber,
         "opening an interval file for reading waits until it has a newer generation than this (1 is the empty file), "
         "also until the file exists; reports the one that was opened, so that the file's own info opens the next",
-        true},
-    HintEntry{"stridio_wait_seconds", "60", "how long that may take; then the opening fails", true},
+        kSame, kAtOpen},
+    HintEntry{"stridio_wait_seconds", "60", kNumber, "how long that may take; then the opening fails", kSame, kAtOpen},
     HintEntry{
-        "stridio_commit", "direct",
+        "stridio_commit", "direct", "direct, atomic",
         "atomic: a flat file opened for writing is written beside, as `.NAME.stridio-commit`, and takes its place at "
         "MPI_File_close, if no write has failed; till then, and if the job dies, the file is as it was. One that "
-        "exists is copied first. Interval files are committed so anyway; taken at open",
-        true},
+        "exists is copied first. Interval files are committed so anyway",
+        kSame, kAtOpen},
     HintEntry{
-        "stridio_visibility", "automatic",
+        "stridio_visibility", "automatic", "automatic, immediate",
         "immediate: what a rank writes to an interval file is seen by the others at once, also across nodes, where "
         "that costs each access a few requests more; for programs that order their accesses by messages alone, as "
         "parallel HDF5 does those of its metadata. automatic: at MPI_File_sync, on a node small writes at once. "
-        "Between two syncs at most 65,536 writes (across nodes 8 MB of maps of them) can be shown; more are refused. "
-        "Taken at open",
-        true},
-    HintEntry{"stridio_node_ranks", "0",
-              "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)", true},
+        "Between two syncs at most 65,536 writes (across nodes 8 MB of maps of them) can be shown; more are refused",
+        kSame, kAtOpen},
+    HintEntry{"stridio_node_ranks", "0", kNumber,
+              "consecutive ranks that make a node; 0: as the machine is (for tests of the path across nodes)", kSame,
+              kAtOpen},
 };
 
 // What programs and sites give to other MPI-IO: kept and returned, and nothing more.
@@ -204,6 +201,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// In any case.
+bool is_meant_for_us(std::string_view name) {
+  constexpr std::string_view kOurs = "stridio_";
+  return name.size() > kOurs.size() && std::equal(kOurs.begin(), kOurs.end(), name.begin(), [](char ours, char theirs) {
+           return ours == (theirs >= 'A' && theirs <= 'Z' ? theirs - 'A' + 'a' : theirs);
+         });
+}
+
 std::string_view nearest(std::string_view name) {
   const auto closer = [&](const HintEntry& a, const HintEntry& b) {
     return edit_distance(a.name, name) < edit_distance(b.name, name);
@@ -232,12 +237,18 @@ std::string hints_markdown() {
       "sources.\n\n"
       "A value that a hint does not have is ignored with one warning, and so is "
       "a misspelt name that starts with `stridio_`; other\nunknown names are kept and returned. Hints marked "
-      "*same* must have one value on all ranks (else `MPI_ERR_NOT_SAME`).\n\n"
+      "*same* must have one value on all ranks (else `MPI_ERR_NOT_SAME`); those marked *open* count when the file is "
+      "opened, "
+      "and are\nignored later.\n\n"
       "This page is made from the one table in `src/file/hints.cc`.\n\n"
-      "| hint | default | | meaning |\n|---|---|---|---|\n";
-  for (const HintEntry& entry : kTable)
-    text += fmt::format("| `{}` | {} | {} | {} |\n", entry.name, entry.default_value, entry.same_on_all ? "same" : "",
-                        entry.doc);
+      "| hint | values | default | | meaning |\n|---|---|---|---|---|\n";
+  for (const HintEntry& entry : kTable) {
+    const char* const when = entry.at_open       ? entry.same_on_all ? "same, open" : "open"
+                             : entry.same_on_all ? "same"
+                                                 : "";
+    text +=
+        fmt::format("| `{}` | {} | {} | {} | {} |\n", entry.name, entry.values, entry.default_value, when, entry.doc);
+  }
   text +=
       "\n## Names of others\n\n"
       "They are kept, returned by `MPI_File_get_info`, and change nothing:\n\n"
@@ -254,6 +265,14 @@ std::string hints_markdown() {
   return text;
 }
 
+HintList of_open_files(HintList given) {
+  std::erase_if(given, [](const auto& each) {
+    const HintEntry* const known = find(each.first);
+    return known && known->at_open;
+  });
+  return given;
+}
+
 Hints apply_hints(const Hints& base, const HintList& given, const std::string& source,
                   std::vector<std::string>& warnings) {
   Hints hints = base;
@@ -262,11 +281,11 @@ Hints apply_hints(const Hints& base, const HintList& given, const std::string& s
       if (!entry.default_value.empty()) hints.entries[std::string(entry.name)] = entry.default_value;
   for (const auto& [name, value] : given) {
     const HintEntry* known = find(name);
-    if (!known && name.starts_with("stridio_")) {
+    if (!known && is_meant_for_us(name)) {
       warnings.push_back(fmt::format("no hint is called {}; did you mean {}? ({})", name, nearest(name), source));
     } else if (known && !assign(hints, name, value)) {
       warnings.push_back(
-          fmt::format("hint {} from the {} ignored: {} is not a value of it ({})", name, source, value, known->doc));
+          fmt::format("hint {}={} is ignored: its values are {} ({})", name, value, known->values, source));
     } else {
       hints.entries[name] = value;
       hints.sources[name] = source;

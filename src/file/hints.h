@@ -48,12 +48,17 @@ using HintList = std::vector<std::pair<std::string, std::string>>;
 struct HintEntry {
   std::string_view name;
   std::string_view default_value;
-  std::string_view doc;  // one line: meaning, unit, range
+  std::string_view values;
+  std::string_view doc;  // one line: meaning and unit
   bool same_on_all;      // must be equal on all ranks of the group
+  bool at_open = false;  // later it is ignored
 };
 std::span<const HintEntry> hint_table();
 // The table as a document: docs/hints.md.
 std::string hints_markdown();
+
+// Those of them that count for a file that is open already.
+HintList of_open_files(HintList given);
 
 // `base` with `given` laid over it. A bad value of a known hint is ignored with one warning in `warnings` (MPI-4.1
 // section 14.2.8: an implementation may ignore hints), as is a misspelt `stridio_` name, with the nearest right one named.

@@ -42,6 +42,23 @@ TEST(Hints, AMisspeltNameWarnsAndNamesTheRightOne) {
   EXPECT_FALSE(hints.entries.contains("stridio_metod"));
 }
 
+TEST(Hints, WhatCountsAtOpenIsIgnoredLater) {
+  const HintList later = of_open_files({{"stridio_commit", "atomic"}, {"cb_nodes", "2"}, {"theirs", "kept"}});
+  EXPECT_EQ(later, (HintList{{"cb_nodes", "2"}, {"theirs", "kept"}}));
+}
+
+TEST(Hints, TheEnvironmentsMistakesAreNamed) {
+  setenv("STRIDIO_HINTS", "nonsense; stridio_layout = interval ;;Stridio_method=list;stridio_cache=on", 1);
+  std::vector<std::string> warnings;
+  const Hints hints = hints_for("name", {}, warnings);
+  unsetenv("STRIDIO_HINTS");
+  EXPECT_TRUE(hints.interval);
+  ASSERT_EQ(warnings.size(), 3u);
+  EXPECT_NE(warnings[0].find("nonsense is ignored: write NAME=VALUE"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[1].find("did you mean stridio_method?"), std::string::npos) << warnings[1];
+  EXPECT_NE(warnings[2].find("its values are enable, disable, automatic"), std::string::npos) << warnings[2];
+}
+
 TEST(Hints, ABadValueIsIgnoredWithAWarning) {
   std::vector<std::string> warnings;
   for (const auto& [name, value] : HintList{{"cb_buffer_size", "12"},

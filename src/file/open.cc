@@ -125,6 +125,9 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
 Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted, IntervalFile::Begun& begun) {
   if (wanted && mode.writes()) {
     ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
+    if (begun.head.content() == Head::Content::kOther)
+      warn(fmt::format("{} is a flat file and stays one, though an interval file is asked for: delete it before",
+                       storage.path()));
   } else {
     ASSIGN_OR_RETURN(begun.head, Head::read(storage));
   }
@@ -149,17 +152,19 @@ Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts&
 
 // Collective: whether the file is replaced, which an interval file is not. Rank 0 gets what does it.
 Result<bool> begin_replacement(Group& group, const std::string& path, const AccessMode& mode, const Hints& hints,
-                               std::unique_ptr<Replacement>& made) {
+                               bool wants_intervals, std::unique_ptr<Replacement>& made) {
   Status mine;
   int replaces = 1;
   if (group.rank() == 0) {
     mine = guarded([&]() -> Status {
+      Head::Content content = Head::Content::kNothing;
       if (const auto storage = open_posix(path, {.read = true})) {
         ASSIGN_OR_RETURN(const Head head, Head::read(**storage));
-        if (head.content() == Head::Content::kIntervals) {
-          replaces = 0;
-          return {};
-        }
+        content = head.content();
+      }
+      if (content == Head::Content::kIntervals || (content == Head::Content::kNothing && wants_intervals)) {
+        replaces = 0;
+        return {};
       }
       ASSIGN_OR_RETURN(made, Replacement::begin(path, mode, hints.permissions));
       return {};
@@ -230,8 +235,9 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     auto path = path_of(name);
     const bool wants_intervals = parts.hints.interval || name.starts_with(kIntervalPrefix);
     if (path) parts.path = *path;
-    if (path && parts.hints.commit_atomic && mode.writes() && !wants_intervals) {
-      ASSIGN_OR_RETURN(parts.replaces, begin_replacement(*group, *path, mode, parts.hints, parts.replacement));
+    if (path && parts.hints.commit_atomic && mode.writes()) {
+      ASSIGN_OR_RETURN(parts.replaces,
+                       begin_replacement(*group, *path, mode, parts.hints, wants_intervals, parts.replacement));
       if (parts.replaces) path = Replacement::beside(*path);
     }
     if (path && mode.read_only && parts.hints.wait_generation)

@@ -40,6 +40,17 @@ Result<bool> exists_for(const std::string& path, const AccessMode& mode) {
   return exists;
 }
 
+Status copy_all(const std::string& from, Storage& to) {
+  ASSIGN_OR_RETURN(const auto source, open_posix(from, {.read = true}));
+  std::vector<std::byte> buffer(std::size_t{4} << 20);
+  for (Offset at = 0;;) {
+    ASSIGN_OR_RETURN(const Transferred got, source->read({at, std::ssize(buffer)}, buffer.data()));
+    if (got.bytes > 0) RETURN_IF_ERROR(to.write({at, got.bytes}, buffer.data()));
+    if (got.eof) return {};
+    at += got.bytes;
+  }
+}
+
 }  // namespace
 
 std::string Replacement::beside(const std::string& path) {
@@ -65,9 +76,10 @@ Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path,
   made->storage_ = std::move(storage);
   RETURN_IF_ERROR(made->storage_->resize(0));
   if (exists) {
+    RETURN_IF_ERROR(copy_all(made->path_, *made->storage_));
     std::error_code failed;
-    fs::copy_file(made->path_, made->beside_, fs::copy_options::overwrite_existing, failed);
-    if (failed) return fail_errno(failed.value(), "copying to " + made->beside_, path);
+    fs::permissions(made->beside_, fs::status(made->path_).permissions(), failed);
+    if (failed) return fail_errno(failed.value(), "giving " + made->beside_ + " the file's permissions", path);
   }
   return made;
 }

@@ -2,6 +2,8 @@
 // higher rank's bytes count), and says where it will store their metadata; they are stored, the root beside them by rank 0,
 // and all this is made durable; then rank 0 overwrites one header slot, the slots in turn, with two copies of a header. So
 // at every moment one slot names a whole generation, and at rest two headers name the newest.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -49,10 +51,10 @@ Part with_cells(IntervalMap map, const Sums& stored, std::vector<Extent>& runs) 
 // ---- What is to be committed
 
 // What this process has written since the last commit, without what is known to be overwritten.
-IntervalMap IntervalFile::still_mine() {
-  const IntervalMap shared = shared_.merged();
-  if (shared.empty()) return written_.log.merged();
-  const std::vector<Extent> own = sums_of(written_.fragments).runs;
+IntervalFile::Mine IntervalFile::still_mine() {
+  const IntervalMap shared = shared_.merged(), latest = overlaid(written_.log.merged(), written_.telling);
+  if (shared.empty()) return {latest, written_.told};
+  const std::vector<Extent> own = sums_of(all_fragments()).runs;
   MapBuilder mine;
   for (MapCursor cursor(shared); !cursor.done(); cursor.next()) {
     const Piece piece = cursor.piece();
@@ -63,18 +65,25 @@ IntervalMap IntervalFile::still_mine() {
       mine.add({piece.logical + part.offset - piece.stored, part.length, part.offset});
     }
   }
-  return overlaid(mine.finish(), without(written_.log.merged(), shared));
+  return {overlaid(mine.finish(), without(latest, shared)), without(written_.told, shared)};
 }
 
-// Bytes that were overwritten before any commit are nobody's: where they are many, their cells are free again.
-Status IntervalFile::reclaim() {
-  if (written_.bytes < reclaim_at_) return {};
+std::vector<IntervalFile::Fragment> IntervalFile::all_fragments() const {
+  std::vector<Fragment> all = written_.told_fragments;
+  all.insert(all.end(), written_.fragments.begin(), written_.fragments.end());
+  return all;
+}
+
+// Bytes that were overwritten before anybody else was told of them are nobody's: where they are many, their cells are free again.
+Status IntervalFile::reclaim(Bytes wanted) {
+  if (written_.bytes + wanted < reclaim_at_) return {};
   RETURN_IF_ERROR(look_around());
-  const IntervalMap map = still_mine();
+  const Mine mine = still_mine();
   std::vector<Extent> kept, freed;
   const Sums stored = sums_of(written_.fragments);
-  const Part part = with_cells(map, stored, kept);
+  const Part part = with_cells(overlaid(mine.latest, mine.told), stored, kept);
   Bytes bytes = 0;
+  for (const Fragment& each : written_.told_fragments) bytes += each.stored.length;
   auto next = kept.begin();
   for (const Extent& run : stored.runs) {
     Offset at = run.offset;
@@ -112,11 +121,13 @@ Status IntervalFile::commit() {
   }
   ASSIGN_OR_RETURN(const std::vector<Announcement> all, announce());
   Bytes size = 0;
-  bool changed = false;
+  bool changed = false, failed = false;
   for (const Announcement& each : all) {
     size = std::max(size, each.size);
-    changed = changed || !each.written.empty() || each.cut < before.size;
+    changed = changed || !each.written.latest.empty() || !each.written.told.empty() || each.cut < before.size;
+    failed = failed || each.failed;
   }
+  if (failed) RETURN_IF_ERROR(agree(group_, guarded([&] { return nothing_failed(all); })));
   if (!changed && size == before.size) {
     const bool new_file = before.generation == 1 && group_.rank() == 0;
     return before.generation == 1 ? agree(group_, new_file ? storage_->sync() : Status()) : Status();
@@ -171,6 +182,8 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   struct Fixed {
     Verdict ready;
     Bytes size = 0, cut = 0;
+    bool failed = false;
+    Bytes latest = 0;  // of the maps' bytes
   };
   Fixed fixed;
   Buffer mine(sizeof fixed);
@@ -179,8 +192,11 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
     expected_ = 0;
     fixed.size = seen_.size;
     fixed.cut = seen_.cut;
-    const IntervalMap written = still_mine();
-    mine.insert(mine.end(), written.encoded().begin(), written.encoded().end());
+    fixed.failed = !failed_.empty();
+    const Mine written = still_mine();
+    fixed.latest = std::ssize(written.latest.encoded());
+    for (const IntervalMap* map : {&written.latest, &written.told})
+      mine.insert(mine.end(), map->encoded().begin(), map->encoded().end());
     return {};
   }));
   std::memcpy(mine.data(), &fixed, sizeof fixed);
@@ -189,12 +205,35 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   std::vector<Verdict> verdicts;
   for (const Buffer& each : told) {
     std::memcpy(&fixed, each.data(), sizeof fixed);
-    ASSIGN_OR_RETURN(IntervalMap written, IntervalMap::decode({each.begin() + sizeof fixed, each.end()}));
-    all.push_back({fixed.size, fixed.cut, std::move(written)});
+    const auto maps = each.begin() + sizeof fixed, behind = maps + fixed.latest;
+    Mine written;
+    ASSIGN_OR_RETURN(written.latest, IntervalMap::decode({maps, behind}));
+    ASSIGN_OR_RETURN(written.told, IntervalMap::decode({behind, each.end()}));
+    all.push_back({fixed.size, fixed.cut, fixed.failed, std::move(written)});
     verdicts.push_back(fixed.ready);
   }
   RETURN_IF_ERROR(worst(verdicts));
   return all;
+}
+
+// A generation is whole: it has all that was to be written. What this rank could not write, another one may have written.
+Status IntervalFile::nothing_failed(const std::vector<Announcement>& all) {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (static_cast<int>(rank) != group_.rank()) failed_ = without(failed_, all[rank].written.latest);
+  if (failed_.empty()) return {};
+  const Extent bounds = failed_.bounds();
+  Error error = why_failed_;
+  error.what =
+      fmt::format("nothing is committed, since a write between bytes {} and {} has failed ({}); it can be repeated",
+                  bounds.offset, bounds.end() - 1, error.what);
+  return fail(std::move(error));
+}
+
+void IntervalFile::give_up() {
+  if (!writes_ || group_.rank() != 0 || broken_) return;
+  const Offset end = space_.back().offset;
+  if (const auto size = storage_->size(); size && *size > end) (void)storage_->resize(end);
 }
 
 IntervalFile::Own IntervalFile::make_own(IntervalMap map, const Sums& stored) const {
@@ -215,7 +254,8 @@ Result<std::vector<IntervalFile::Own>> IntervalFile::prepare(const std::vector<A
   for (const std::size_t i : own_parts_) {
     const PartEntry& entry = seen_.generation->root().parts[i];
     const bool touched = std::any_of(all.begin(), all.end(), [&](const Announcement& each) {
-      return !intersect(each.written.bounds(), entry.bounds).empty();
+      return !intersect(each.written.latest.bounds(), entry.bounds).empty() ||
+             !intersect(each.written.told.bounds(), entry.bounds).empty();
     });
     if (!touched && entry.bounds.end() <= cut) {
       parts.push_back({entry, nullptr});
@@ -223,7 +263,7 @@ Result<std::vector<IntervalFile::Own>> IntervalFile::prepare(const std::vector<A
     }
     ASSIGN_OR_RETURN(const auto part, seen_.generation->part(i, *storage_));
     IntervalMap left = below(part->map, cut);
-    for (const Announcement& each : all) left = without(left, each.written);
+    for (const Announcement& each : all) left = without(without(left, each.written.latest), each.written.told);
     if (left.size() == entry.bytes) {
       parts.push_back({entry, part});
     } else if (!left.empty()) {
@@ -231,12 +271,14 @@ Result<std::vector<IntervalFile::Own>> IntervalFile::prepare(const std::vector<A
     }
   }
   RETURN_IF_ERROR(compact(parts));
-  IntervalMap written = all[static_cast<std::size_t>(group_.rank())].written;
-  for (std::size_t rank = static_cast<std::size_t>(group_.rank()) + 1; rank < all.size(); ++rank)
-    written = without(written, all[rank].written);
-  if (!written.empty()) {
-    parts.push_back(make_own(std::move(written), sums_of(written_.fragments)));
+  const auto self = static_cast<std::size_t>(group_.rank());
+  auto [latest, told] = all[self].written;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (rank > self) latest = without(latest, all[rank].written.latest);
+    if (rank != self) told = without(told, all[rank].written.latest);
   }
+  if (IntervalMap written = overlaid(latest, told); !written.empty())
+    parts.push_back(make_own(std::move(written), sums_of(all_fragments())));
   RETURN_IF_ERROR(merge_small(parts));
   return parts;
 }
@@ -349,7 +391,7 @@ Status IntervalFile::store(const std::vector<Own>& parts, const std::vector<std:
     add(root_place, root);
   }
   if (!extents.empty()) RETURN_IF_ERROR(storage_->writev(extents, memory));
-  return extents.empty() && written_.fragments.empty() ? Status() : storage_->sync();
+  return extents.empty() && written_.bytes == 0 ? Status() : storage_->sync();
 }
 
 // On rank 0: makes `root` the newest generation. While that becomes durable it asks beside whether anybody reads an older one:

@@ -10,6 +10,7 @@
 #include "interval/interval_file.h"
 #include "interval/testing.h"
 #include "storage/memory.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -147,11 +148,91 @@ TEST_F(Faulty, OneCopyOfTheNewestHeaderIsEnough) {
 
 TEST_F(Faulty, UnknownVersionsAreNamed) {
   Data bytes = bytes_;
-  bytes[8] = bytes[kHeaderStep + 8] = std::byte{7};
+  bytes[8] = std::byte{7};
+  EXPECT_TRUE(read_back(bytes) == expected_) << "one copy is damaged";
+  const std::uint32_t sum = crc32c(std::span(bytes).first(kHeaderBytes - 4));
+  for (int i = 0; i < 4; ++i) bytes[static_cast<std::size_t>(kHeaderBytes - 4 + i)] = std::byte(sum >> 8 * i);
   const auto read = read_back(bytes);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kUnsupportedOperation);
   EXPECT_NE(read.error().what.find("version 7"), std::string::npos);
+}
+
+// A commit is whole: where a write has failed there is none, until what it was to write has been written or is cut off.
+TEST(FailedWrites, AreRepeatedBeforeACommit) {
+  class Full : public Wrapped {
+   public:
+    using Wrapped::Wrapped;
+    Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+      if (full) return fail(Error{.code = Code::kNoSpace, .what = "writing", .sys_errno = ENOSPC});
+      return Wrapped::writev(extents, memory);
+    }
+    bool full = false;
+  };
+  enum { kBySelf, kByAnother, kCutOff, kNever };
+  constexpr Bytes kHalf = 50000;
+  for (const int way : {kBySelf, kByAnother, kCutOff, kNever}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    Bytes stored_before = 0;
+    run_threads(2, {}, [&](Group& group) {
+      auto storage = std::make_unique<Full>(open_memory(file));
+      Full& mine = *storage;
+      auto opened = IntervalFile::open(group, std::move(storage), true);
+      ASSERT_TRUE(opened);
+      IntervalFile& stored = **opened;
+      const bool fails = group.rank() == 1;
+      const auto write_half = [&](int half, char what) {
+        Data data(kHalf, static_cast<std::byte>(what));
+        return write_list(stored, std::vector<Extent>{{half * kHalf, kHalf / 2}, {half * kHalf + kHalf / 2, kHalf / 2}},
+                          data);
+      };
+      ASSERT_TRUE(write_half(group.rank(), 'a'));
+      ASSERT_TRUE(stored.commit());
+      if (fails) stored_before = *open_memory(file)->size();
+      ASSERT_TRUE(write_half(group.rank(), 'b'));
+      mine.full = fails;
+      ASSERT_EQ(write_half(group.rank(), 'c').has_value(), !fails);
+      mine.full = false;
+      const Status committed = stored.commit();
+      ASSERT_FALSE(committed);
+      EXPECT_EQ(committed.error().code, Code::kNoSpace);
+      EXPECT_NE(committed.error().what.find("bytes 50000 and 99999"), std::string::npos) << committed.error().what;
+      const bool repeats = (way == kBySelf && fails) || (way == kByAnother && !fails);
+      ASSERT_TRUE(!repeats || write_half(1, 'd'));
+      ASSERT_TRUE(way != kCutOff || stored.resize(kHalf));
+      ASSERT_TRUE(group.barrier());
+      ASSERT_EQ(stored.commit().has_value(), way != kNever);
+      if (way == kNever) stored.give_up();
+    });
+    run_threads(1, {}, [&](Group& group) {
+      const auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+      ASSERT_TRUE(reader);
+      Data wanted(kHalf, way == kNever ? std::byte{'a'} : std::byte{'c'});
+      if (way != kCutOff) wanted.resize(2 * kHalf, way == kNever ? std::byte{'a'} : std::byte{'d'});
+      EXPECT_TRUE(*read_all(**reader) == wanted) << "way " << way;
+    });
+    EXPECT_TRUE(way != kNever || *open_memory(file)->size() <= up_to_cell(stored_before));
+  }
+}
+
+TEST(FailedWrites, NothingLiesBeyondWhatTheFormatHas) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    Data data(20, std::byte{'x'});
+    const Status written = write_list(**opened, std::vector<Extent>{{kMostBytes - 10, 20}}, data);
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, Code::kNoSpace);
+    EXPECT_FALSE((*opened)->resize(kMostBytes + 1));
+    EXPECT_FALSE((*opened)->reserve(kMostBytes + 1));
+    EXPECT_TRUE(write_list(**opened, std::vector<Extent>{{kMostBytes - 20, 20}}, data));
+    const Status committed = (*opened)->commit();
+    EXPECT_TRUE(committed) << committed.error().text();
+  });
+  EXPECT_TRUE(check_interval_file(*open_memory(file))->damage.empty());
 }
 
 TEST_F(Faulty, HostileRootsAreRefused) {

@@ -149,10 +149,6 @@ Result<Header> decode_header(std::span<const std::byte> bytes) {
   FieldReader in(bytes);
   in.bytes(kMagic.size());
   const std::uint32_t version = in.u32();
-  if (in.ok() && version != kIntervalVersion)
-    return fail(Code::kUnsupportedOperation,
-                fmt::format("the interval file has format version {}; this program knows version {}", version,
-                            kIntervalVersion));
   in.u32();
   Header header;
   header.generation = static_cast<std::uint64_t>(in.u64());
@@ -161,6 +157,10 @@ Result<Header> decode_header(std::span<const std::byte> bytes) {
   in.bytes(16);
   const std::uint32_t sum = in.u32();
   if (!in.ok() || sum != crc32c(bytes.first(kHeaderBytes - 4))) return damaged("a header has a wrong checksum");
+  if (version != kIntervalVersion)
+    return fail(Code::kUnsupportedOperation,
+                fmt::format("the interval file has format version {}; this program knows version {}", version,
+                            kIntervalVersion));
   if (header.root.offset < kFirstStored || header.generation == 0 || header.generation > kLastGeneration)
     return damaged("a header is malformed");
   return header;

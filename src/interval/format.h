@@ -16,7 +16,8 @@ inline constexpr std::uint32_t kIntervalVersion = 2;
 inline constexpr Bytes kHeaderStep = 4096;
 inline constexpr int kSlots = 2, kCopies = 2, kHeaders = kSlots * kCopies;
 inline constexpr Bytes kHeaderBytes = 64;
-inline constexpr Bytes kCell = 16384;  // stored bytes are summed by cells of this grid
+inline constexpr Bytes kCell = 16384;                        // stored bytes are summed by cells of this grid
+inline constexpr Offset kMostBytes = (Offset{1} << 62) - 1;  // of the logical file
 inline constexpr Offset kFirstStored = kHeaders * kHeaderStep;
 inline constexpr Extent kWriterLock{Offset{1} << 62, 1};  // no byte of the file: who writes has it locked
 

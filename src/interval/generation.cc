@@ -55,13 +55,22 @@ Head::Content Head::content() const {
   return Content::kOther;
 }
 
+bool Head::is_unfinished() const {
+  if (!whole || content() != Content::kIntervals) return false;
+  const auto header = newest();
+  return header ? header->generation == 1 && header->root.end() > std::ssize(bytes) : std::ssize(bytes) < kHeaderBytes;
+}
+
 Result<Header> Head::newest() const {
   Result<Header> best = fail(Code::kBadFileName, "not an interval file");
   for (int i = 0; i < kHeaders; ++i) {
     const auto at = std::min(bytes.size(), static_cast<std::size_t>(i * kHeaderStep));
     auto header =
         decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderBytes)));
-    if (!header && header.error().code == Code::kUnsupportedOperation) return header;
+    if (!header && header.error().code == Code::kUnsupportedOperation) {
+      header.error().path = path;
+      return header;
+    }
     if (header ? !best || header->generation > best->generation : !best && best.error().code == Code::kBadFileName)
       best = std::move(header);
   }

@@ -3,8 +3,11 @@
 // no longer refers to is free once no reader holds the generation before.
 #include "interval/interval_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <limits>
 
 #include "access/deep.h"
@@ -33,6 +36,7 @@ constexpr Extent kLogHead{kTaken.offset + kTaken.length, kLogHeadBytes};
 
 constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
 constexpr std::size_t kFew = 64;  // extents of a write that all ranks are told of
+constexpr std::size_t kMostLayers = 256;
 
 Extent bounds_of(std::span<const Extent> extents) {
   Offset begin = std::numeric_limits<Offset>::max(), end = 0;
@@ -42,6 +46,13 @@ Extent bounds_of(std::span<const Extent> extents) {
     end = std::max(end, each.end());
   }
   return end == 0 ? Extent{} : Extent{begin, end - begin};
+}
+
+IntervalMap bytes_of(std::span<const Extent> extents) {
+  WriteLog bytes;
+  for (const Extent& each : extents)
+    if (!each.empty()) bytes.add({each.offset, each.length, each.offset});
+  return bytes.merged();
 }
 
 }  // namespace
@@ -56,7 +67,10 @@ Result<Head> IntervalFile::format(Storage& storage) {
       .bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .whole = true, .path = storage.path()};
   for (int i = 0; i < kHeaders; ++i) std::copy(header.begin(), header.end(), head.bytes.begin() + i * kHeaderStep);
   head.bytes.insert(head.bytes.end(), root.begin(), root.end());
-  RETURN_IF_ERROR(storage.write({0, std::ssize(head.bytes)}, head.bytes.data()));
+  if (const auto written = storage.write({0, std::ssize(head.bytes)}, head.bytes.data()); !written) {
+    (void)storage.resize(0);
+    return fail(written.error());
+  }
   return head;
 }
 
@@ -72,7 +86,7 @@ Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
                       .what = "somebody has the interval file open for writing; one program at a time may",
                       .path = storage.path()});
   if (lock) begun.writing = *std::move(lock);
-  if (begun.head.content() == Head::Content::kNothing) {
+  if (begun.head.content() == Head::Content::kNothing || begun.head.is_unfinished()) {
     ASSIGN_OR_RETURN(begun.head, format(storage));
   }
   return begun;
@@ -188,7 +202,7 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
   written_ = {};
   shared_ = {};
   others_.clear();
-  told_ = false;
+  failed_ = {};
   if (shared_log_ && shared_log_->asks_storage() && !shown_) shared_log_.reset();
   if (shared_log_) shared_log_->begin(generation->root().generation);
   published_ = false;
@@ -356,6 +370,8 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
     from = seen_;
     for (WriteLog* log : {&shared_, &written_.log})
       for (const IntervalMap& layer : log->layers()) from.layers.push_back(layer);
+    for (const IntervalMap* layer : {&written_.telling, &written_.told})
+      if (!layer->empty()) from.layers.push_back(*layer);
     from.layers.insert(from.layers.end(), others_.begin(), others_.end());
   }
   return guarded([&] { return read_intervals(*storage_, from, extents, memory, requests_.longest); });
@@ -364,6 +380,7 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
 Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::span<const Span> memory) {
   RETURN_IF_ERROR(check_writable());
   if (auto valid = check_request(extents, memory); !valid) return refuse(valid.error().code, valid.error().what);
+  RETURN_IF_ERROR(check_end(bounds_of(extents).end(), "writing"));
   Bytes bytes = 0;
   for (const Extent& extent : extents) bytes += extent.length;
   if (bytes == 0) return Transferred{};
@@ -372,15 +389,29 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
     {
       const std::scoped_lock lock(mutex_);
       if (broken_) return refuse(Code::kIo, "a commit has failed at its last step: open the interval file anew");
-      RETURN_IF_ERROR(reclaim());
+      RETURN_IF_ERROR(reclaim(bytes));
     }
-    ASSIGN_OR_RETURN(const Appended appended, append(bytes, memory));
+    const auto appended = guarded([&] { return append(bytes, memory); });
     const std::scoped_lock lock(mutex_);
-    RETURN_IF_ERROR(log(extents, note(extents, appended, written_)));
+    if (!appended) {
+      note_failed(extents, appended.error());
+      return fail(appended.error());
+    }
+    RETURN_IF_ERROR(log(extents, note(extents, *appended, written_)));
+    note_repeated(extents);
     for (const Extent& extent : extents)
       if (!extent.empty()) seen_.size = std::max(seen_.size, extent.end());
-    return appended.moved;
+    return appended->moved;
   });
+}
+
+void IntervalFile::note_failed(std::span<const Extent> extents, const Error& why) {
+  failed_ = overlaid(bytes_of(extents), failed_);
+  why_failed_ = why;
+}
+
+void IntervalFile::note_repeated(std::span<const Extent> extents) {
+  if (!failed_.empty()) failed_ = without(failed_, bytes_of(extents));
 }
 
 // Stores the memory's bytes somewhere: as many at a time as are still in the caches once they are summed.
@@ -489,19 +520,17 @@ Status IntervalFile::log(std::span<const Extent> extents, std::span<const Piece>
     for (const Piece& piece : pieces) mine.add(piece);
     const IntervalMap map = mine.merged();
     IntervalMap unknown = without(map, shared_.merged());
-    const bool hides = unknown.size() < map.size();
-    // Nor may another's older bytes count, which it has shared: its views may have changed, and this one's.
-    for (const IntervalMap& others : others_) unknown = without(unknown, others);
+    // In atomic mode views may have changed: what was another's alone can be this one's, and that one's again.
+    for (std::size_t i = 0; shown_ && i < others_.size(); ++i) unknown = without(unknown, others_[i]);
     const IntervalMap known = without(map, unknown);
     std::vector<Piece> newer;
     for (MapCursor cursor(known); !cursor.done(); cursor.next()) newer.push_back(cursor.piece());
     if (shown_ && bounds.end() > seen_.size) newer.push_back({bounds.end(), 0, 0});  // the size is everybody's
     if (!newer.empty()) {
       ASSIGN_OR_RETURN(const bool published, publish(newer));
-      if (!published && (shown_ || hides)) return too_many();
+      if (!published) return too_many();
     }
   }
-  told_ = false;
   for (const Piece& piece : pieces) written_.log.add(piece);
   return {};
 }
@@ -572,9 +601,13 @@ Status IntervalFile::share() {
     const std::scoped_lock lock(mutex_);
     RETURN_IF_ERROR(look_around());
     state.size = seen_.size;
-    state.told = told_ || written_.log.empty();
-    const IntervalMap map = written_.log.merged();
-    mine.assign(map.encoded().begin(), map.encoded().end());
+    Written& own = written_;
+    own.telling = overlaid(own.log.merged(), own.telling);
+    own.log.clear();
+    own.told_fragments.insert(own.told_fragments.end(), own.fragments.begin(), own.fragments.end());
+    own.fragments.clear();
+    state.told = own.telling.empty();
+    mine.assign(own.telling.encoded().begin(), own.telling.encoded().end());
     return {};
   }));
   ASSIGN_OR_RETURN(const std::vector<State> states, allgather(group_, state));
@@ -589,12 +622,21 @@ Status IntervalFile::share() {
   const std::scoped_lock lock(mutex_);
   for (const State& each : states) seen_.size = std::max(seen_.size, each.size);
   if (!news) return {};
-  told_ = true;
-  others_.clear();
-  for (std::size_t rank = maps.size(); rank-- > 0;) {  // the higher ranks' count
+  std::vector<IntervalMap> theirs;  // the higher ranks' first, which count
+  for (std::size_t rank = maps.size(); rank-- > 0;) {
     if (static_cast<int>(rank) == group_.rank() || maps[rank].empty()) continue;
     ASSIGN_OR_RETURN(IntervalMap map, IntervalMap::decode(std::move(maps[rank])));
-    others_.push_back(std::move(map));
+    if (static_cast<int>(rank) > group_.rank()) written_.telling = without(written_.telling, map);
+    written_.told = without(written_.told, map);
+    theirs.push_back(std::move(map));
+  }
+  written_.told = overlaid(written_.telling, written_.told);
+  written_.telling = {};
+  others_.insert(others_.begin(), theirs.begin(), theirs.end());
+  if (others_.size() > kMostLayers) {
+    IntervalMap all;
+    for (const IntervalMap& layer : others_) all = overlaid(all, layer);
+    others_ = {std::move(all)};
   }
   return {};
 }
@@ -613,13 +655,16 @@ Result<Bytes> IntervalFile::size() {
 Status IntervalFile::resize(Bytes size) {
   RETURN_IF_ERROR(check_writable());
   if (size < 0) return refuse(Code::kArgument, "resizing to a negative size");
+  RETURN_IF_ERROR(check_end(size, "resizing"));
   RETURN_IF_ERROR(look_around_together());
   return guarded([&]() -> Status {
     const std::scoped_lock lock(mutex_);
     seen_.size = size;
     seen_.cut = std::min(seen_.cut, size);
     written_.log.cut(size);
+    for (IntervalMap* map : {&written_.telling, &written_.told}) *map = below(*map, size);
     shared_.cut(size);
+    failed_ = below(failed_, size);
     for (IntervalMap& layer : others_) layer = below(layer, size);
     return {};
   });
@@ -634,6 +679,7 @@ void IntervalFile::expect_write(Bytes bytes) {
 Status IntervalFile::reserve(Bytes size) {
   RETURN_IF_ERROR(check_writable());
   if (size < 0) return refuse(Code::kArgument, "reserving a negative size");
+  RETURN_IF_ERROR(check_end(size, "reserving"));
   const std::scoped_lock lock(mutex_);
   seen_.size = std::max(seen_.size, size);
   return {};
@@ -656,6 +702,14 @@ tl::unexpected<Error> IntervalFile::too_many() const {
 
 tl::unexpected<Error> IntervalFile::refuse(Code code, std::string what) const {
   return fail(Error{.code = code, .what = std::move(what), .path = path()});
+}
+
+Status IntervalFile::check_end(Offset end, const char* what) const {
+  if (end <= kMostBytes) return {};
+  return fail(Error{.code = Code::kNoSpace,
+                    .what = fmt::format("{} up to byte {}: an interval file has at most 2^62 bytes", what, end),
+                    .sys_errno = EFBIG,
+                    .path = path()});
 }
 
 Status IntervalFile::check_writable() const {

@@ -37,11 +37,14 @@ class IntervalFile final : public Storage {
                                                     Begun begun = {}, const SummedRequests& requests = {});
 
   // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
-  // for a further try. Where nobody has changed anything, nothing happens. Accesses of other threads wait for it, but not
-  // before all ranks have come.
+  // for a further try; so it does where a write has failed and none has succeeded since in its place. Where nobody has changed
+  // anything, nothing happens. Accesses of other threads wait for it, but not before all ranks have come.
   Status commit();
+  // What has not been committed is given up: its space, by rank 0, once no other rank writes any more.
+  void give_up();
 
-  // Collective: what each has written since the last commit becomes visible to all. Nothing is made durable.
+  // Collective: what each has written since the last commit becomes visible to all, and older than what is written afterwards.
+  // Nothing is made durable.
   Status share();
   // Whether, and from now on where, a write is visible to all when it returns, as atomic mode wants it; nothing: where it is
   // small. By all ranks alike, with none in an access. Outside of where, the ranks' accesses do not meet, until a share().
@@ -83,9 +86,16 @@ class IntervalFile final : public Storage {
   };
   // What has been appended, and is not committed.
   struct Written {
-    WriteLog log;
+    WriteLog log;         // since the last share(), which hides
+    IntervalMap telling;  // what is being told, which hides
+    IntervalMap told;     // what has been, without what others had written over it by then
     std::vector<Fragment> fragments;
-    Bytes bytes = 0;  // of them
+    std::vector<Fragment> told_fragments;  // others may read them
+    Bytes bytes = 0;                       // of both
+  };
+  // This process's of it: that of which the others have not been told, and that which is older than all that they have not told.
+  struct Mine {
+    IntervalMap latest, told;
   };
   // A part of this process's, on its way into the next generation.
   struct Own {
@@ -97,7 +107,8 @@ class IntervalFile final : public Storage {
   // What a process has done since the last commit.
   struct Announcement {
     Bytes size = 0, cut = 0;
-    IntervalMap written;
+    bool failed = false;  // some writes have
+    Mine written;
   };
   // What rank 0 tells when a generation has become the newest.
   struct Finished {
@@ -135,11 +146,16 @@ class IntervalFile final : public Storage {
   bool is_mine(Extent range) const;
   Status look_around();
   Status look_around_together();
-  IntervalMap still_mine();
-  Status reclaim();
+  Mine still_mine();
+  std::vector<Fragment> all_fragments() const;
+  Status reclaim(Bytes wanted);
   tl::unexpected<Error> refuse(Code code, std::string what) const;
   tl::unexpected<Error> too_many() const;
   Status check_writable() const;
+  Status check_end(Offset end, const char* what) const;
+  void note_failed(std::span<const Extent> extents, const Error& why);
+  void note_repeated(std::span<const Extent> extents);
+  Status nothing_failed(const std::vector<Announcement>& all);
 
   Result<std::vector<Announcement>> announce();
   Result<std::vector<Own>> prepare(const std::vector<Announcement>& all);
@@ -168,8 +184,9 @@ class IntervalFile final : public Storage {
   std::unique_ptr<SharedLog> shared_log_;  // null: none
   std::function<bool(Extent)> shown_;      // in atomic mode; as show_at_once() says
   WriteLog shared_;                        // what was in it; hides the log of written_, which hides
-  std::vector<IntervalMap> others_;        // what others have shared
-  bool told_ = false;                      // they have this one's log
+  std::vector<IntervalMap> others_;        // what others have shared; each hides those behind it
+  IntervalMap failed_;                     // what could not be written and has not been since,
+  Error why_failed_;                       // and why
   bool published_ = false;                 // what may not be in shared_ yet
   Bytes reclaim_at_ = 0;                   // of written_.bytes
   std::vector<Extent> space_;              // of the stored file, for all ranks to take from, in order

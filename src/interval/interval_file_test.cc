@@ -592,7 +592,7 @@ TEST(IntervalFile, WhatFailsToBeToldMayHaveBeenTold) {
     ASSERT_TRUE(stored.commit());
     ASSERT_TRUE(stored.show_at_once([](Extent range) { return range.offset < 1000; }));
     if (group.rank() == 0) {
-      ASSERT_TRUE(write({100, 10}, 'b'));  // so that there is an area
+      ASSERT_TRUE(write({100, 10}, 'b'));                                  // so that there is an area
       EXPECT_EQ(*read_extent(stored, {100, 1}), Data(1, std::byte{'b'}));  // looks around
       unsure.fails = true;
       ASSERT_FALSE(write({500, 1000}, 'c'));
