@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <thread>
 
-#include "file/file.h"
+#include "file/file_impl.h"
 #include "group/threads.h"
 #include "interval/testing.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -144,6 +147,56 @@ class SizeLimit {
  private:
   rlimit before_;
 };
+
+// Counts what has come, slowly.
+class SlowStorage : public Wrapped {
+ public:
+  explicit SlowStorage(std::atomic<Bytes>& come) : come_(come) {}
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSIGN_OR_RETURN(const Transferred moved, Wrapped::writev(extents, memory));
+    come_ += moved.bytes;
+    return moved;
+  }
+
+ private:
+  std::atomic<Bytes>& come_;
+};
+
+TEST(Cached, ThreadsKeepToTheBudget) {
+  constexpr Bytes kBudget = 100000, kCall = 10000;
+  constexpr int kThreads = 3, kCalls = 100;
+  const Folder folder;
+  std::atomic<Bytes> come = 0, put = 0, most = 0;
+  run_threads(1, {}, [&](Group& group) {
+    std::vector<std::string> warnings;
+    FileImpl file(
+        {.group = std::shared_ptr<Group>(&group, [](Group*) {}),
+         .storage = std::make_unique<SlowStorage>(come),
+         .report = std::make_unique<Report>(),
+         .mode = kCreate,
+         .hints = apply_hints({}, {{"stridio_cache", "enable"}, {"stridio_cache_bytes", std::to_string(kBudget)}},
+                              "test", warnings),
+         .path = folder.file(),
+         .report_directory = {},
+         .explain = false});
+    ASSERT_TRUE(file.begin());
+    const auto write = [&](int thread) {
+      Data data(kCall);
+      for (int call = 0; call < kCalls; ++call) {
+        ASSERT_TRUE(file.transfer(access_of(Direction::kWrite, false, (thread * kCalls + call) * kCall, data)));
+        const Bytes kept = (put += kCall) - come;
+        for (Bytes seen = most; seen < kept && !most.compare_exchange_weak(seen, kept);) continue;
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) threads.emplace_back(write, thread);
+    for (std::thread& each : threads) each.join();
+    ASSERT_TRUE(file.close());
+  });
+  EXPECT_EQ(come, kThreads * kCalls * kCall);
+  EXPECT_LE(most, 2 * kBudget + kThreads * kCall) << "a batch on its way, and what fits meanwhile";
+}
 
 class CachedLayouts : public ::testing::TestWithParam<const char*> {};
 

@@ -563,6 +563,65 @@ TEST(IntervalFile, AtomicModeAcrossNodesRefusesWhatItCannotShow) {
   });
 }
 
+// What is written after a share() is newer than all before, whoever wrote it; until the next one, others see the one or the other.
+TEST(IntervalFile, SharingSettlesAnOrder) {
+  const std::uint64_t seed = seed_of_this_run();
+  constexpr int kRanks = 3, kSharings = 60;
+  constexpr Bytes kZone = 60000;
+  int round = 0;
+  for (const ThreadGroupOptions& options :
+       {ThreadGroupOptions{}, ThreadGroupOptions{.shared_memory = false}, ThreadGroupOptions{.ranks_per_node = 2}}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    Oracle oracle{Data(kRanks * kZone)};
+    run_threads(kRanks, options, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      IntervalFile& stored = **opened;
+      Random common(seed + static_cast<std::uint64_t>(round)), own(common() + static_cast<std::uint64_t>(group.rank()));
+      ASSERT_TRUE(stored.resize(kRanks * kZone));
+      for (int turn = 0; turn < kSharings; ++turn) {
+        SCOPED_TRACE("turn " + std::to_string(turn) + ", STRIDIO_SEED=" + std::to_string(seed));
+        const auto zone_of = [&](int rank) { return Extent{(rank + turn) % kRanks * kZone, kZone}; };
+        const Extent zone = zone_of(group.rank()), another = zone_of((group.rank() + 1) % kRanks);
+        const Data before = oracle.read(another);
+        ASSERT_TRUE(group.barrier());
+        for (auto writes = draw(own, 0, 3); writes > 0; --writes) {
+          std::vector<Extent> extents;
+          const bool many = draw(own, 0, 1) == 1;
+          for (Offset at = zone.offset + draw(own, 0, 30000); at + 300 < zone.end(); at = extents.back().end() + 1) {
+            extents.push_back({at, many ? draw(own, 1, 300) : zone.end() - at});
+            if (!many) break;
+          }
+          Bytes bytes = 0;
+          for (const Extent& each : extents) bytes += each.length;
+          Data data = random_data(own, bytes);
+          ASSERT_TRUE(write_list(stored, extents, data));
+          oracle.write(extents, data);
+        }
+        ASSERT_TRUE(group.barrier());
+        EXPECT_TRUE(*read_extent(stored, zone) == oracle.read(zone)) << "one's own";
+        const Data seen = *read_extent(stored, another), after = oracle.read(another);
+        for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_TRUE(seen[i] == before[i] || seen[i] == after[i]) << i;
+        ASSERT_TRUE(group.barrier());
+        ASSERT_TRUE(draw(common, 0, 9) == 0 ? stored.commit() : stored.share());
+        ASSERT_TRUE(*read_all(stored) == oracle.bytes);
+        ASSERT_TRUE(group.barrier());
+      }
+      ASSERT_TRUE(stored.commit());
+    });
+    run_threads(1, {}, [&](Group& group) {
+      const auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+      ASSERT_TRUE(reader);
+      EXPECT_TRUE(*read_all(**reader) == oracle.bytes);
+    });
+    const auto check = check_interval_file(*open_memory(file));
+    ASSERT_TRUE(check);
+    EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+    ++round;
+  }
+}
+
 // Whose telling the storage says to have failed, where it has not: later writes still count.
 TEST(IntervalFile, WhatFailsToBeToldMayHaveBeenTold) {
   class Unsure : public Wrapped {
