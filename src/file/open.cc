@@ -122,12 +122,12 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
 }
 
 // What a file is, its content says; an empty one becomes what is `wanted`.
-Result<bool> is_interval_file(Storage& storage, const AccessMode& mode, bool wanted, IntervalFile::Begun& begun) {
-  if (wanted && mode.writes()) {
+Result<bool> is_interval_file(Storage& storage, const FileParts& parts, bool wanted, IntervalFile::Begun& begun) {
+  if (wanted && parts.mode.writes()) {
     ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
     if (begun.head.content() == Head::Content::kOther)
       warn(fmt::format("{} is a flat file and stays one, though an interval file is asked for: delete it before",
-                       storage.path()));
+                       parts.path));
   } else {
     ASSIGN_OR_RETURN(begun.head, Head::read(storage));
   }
@@ -143,7 +143,7 @@ Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts&
                      IntervalFile::Begun& begun) {
   bool interval = false;
   if (parts.readable) {
-    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts.mode, wants_intervals, begun));
+    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wants_intervals, begun));
   } else if (wants_intervals) {
     return fail(must_be_readable(path));
   }

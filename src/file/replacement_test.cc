@@ -87,6 +87,24 @@ TEST_P(ReplacementTest, AFileIsAsItWasUntilClose) {
   EXPECT_EQ(files(), 2);
 }
 
+// What a file is, its content says, and so whether it is replaced.
+TEST_P(ReplacementTest, AFlatFileIsReplacedWhateverLayoutIsAskedFor) {
+  for (const std::string_view prefix : {"interval:", ""}) {
+    std::ofstream(path()) << "abcdefghij";
+    on_ranks([&](std::shared_ptr<Group> group) {
+      HintList hints = kAtomic;
+      if (prefix.empty()) hints.emplace_back("stridio_layout", "interval");
+      auto file = File::open(group, std::string(prefix) + path(), kCreate, hints);
+      ASSERT_TRUE(file) << file.error().text();
+      ASSERT_TRUE(write(**file, group->rank(), std::to_string(group->rank())));
+      ASSERT_TRUE(group->barrier());
+      EXPECT_EQ(text_of(path()), "abcdefghij");
+      ASSERT_TRUE((*file)->close());
+    });
+    EXPECT_EQ(text_of(path()), std::string("abcdefghij").replace(0, numbers().size(), numbers()));
+  }
+}
+
 TEST_P(ReplacementTest, OneWriterAtATime) {
   on_ranks([&](std::shared_ptr<Group> group) {
     auto one = File::open(group, path(), kCreate, kAtomic);

@@ -158,6 +158,26 @@ TEST_F(Faulty, UnknownVersionsAreNamed) {
   EXPECT_NE(read.error().what.find("version 7"), std::string::npos);
 }
 
+// Whatever the storage has of the first bytes when making the file ends: it can be made again, and a whole one is not.
+TEST(Creation, CanBeRepeated) {
+  const auto whole = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(whole)));
+  const Data bytes = *read_extent(*open_memory(whole), {0, *open_memory(whole)->size()});
+  for (std::size_t length = 8; length <= bytes.size(); length += length < 100 ? 1 : 511) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(open_memory(file)->write({0, static_cast<Bytes>(length)}, bytes.data()));
+    run_threads(1, {}, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened) << length << ": " << opened.error().text();
+      Data data(100, std::byte{'x'});
+      ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{0, 100}}, data));
+      ASSERT_TRUE((*opened)->commit());
+    });
+    const auto check = check_interval_file(*open_memory(file));
+    EXPECT_TRUE(check && check->damage.empty() && check->notes.empty()) << length;
+  }
+}
+
 // A commit is whole: where a write has failed there is none, until what it was to write has been written or is cut off.
 TEST(FailedWrites, AreRepeatedBeforeACommit) {
   class Full : public Wrapped {
