@@ -1,6 +1,10 @@
 // The command line of `stridio`, and the only place that reads environment variables.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -31,19 +35,43 @@ Environment read_environment() {
               std::max(std::atoi(variable("PMI_SIZE").c_str()), std::atoi(variable("OMPI_COMM_WORLD_SIZE").c_str()))};
 }
 
+// CLI11's own checks name the limits of its types.
+CLI::Validator whole_number(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  const auto check = [=](const std::string& text) {
+    std::int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end && value >= least && value <= most) return std::string();
+    return most == std::numeric_limits<std::int64_t>::max()
+               ? fmt::format("{} is not a whole number, {} or more", text, least)
+               : fmt::format("{} is not a whole number from {} to {}", text, least, most);
+  };
+  return {check, ""};
+}
+
+CLI::Validator seconds() {
+  const auto check = [](const std::string& text) {
+    char* stop = nullptr;
+    const double value = std::strtod(text.c_str(), &stop);
+    if (!text.empty() && *stop == '\0' && std::isfinite(value) && value >= 0) return std::string();
+    return text + " is not a number of seconds, 0 or more";
+  };
+  return {check, ""};
+}
+
 void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& libmpi) {
   CLI::App* run = app.add_subcommand("run", "Run an MPI program with its MPI-IO through Stridio");
   run->add_option("--report", options.report,
-                  "After the run, write what the I/O did to this file (JSON) and as a table to "
-                  "stderr; - for the "
-                  "table only");
+                  "After the run, write what the I/O did to this file (JSON) and as a table to stderr; - for the table "
+                  "only");
   run->add_flag("--explain", options.explain, "Let the ranks say which access method they choose, and why");
   run->add_flag("--dry-run", options.dry_run, "Print the command that would run, one argument a line, and run nothing");
   run->add_option("--mpi", mpi, "The MPI of the ranks, where it cannot be found out")
       ->check(CLI::IsMember({"mpich", "ompi", "abi"}));
   run->add_option("--libmpi", libmpi, "That MPI's library (libmpi.so.12, libmpi.so.40, ...)");
+  run->prefix_command();  // what has no -- before it can be named in its order
   run->footer(
-      "Example:\n"
+      "Examples:\n"
       "  stridio run --report io.json -- mpiexec -n 4 ./app input.nml\n"
       "  STRIDIO_HINTS=stridio_layout=interval stridio run -- mpiexec -n 4 ./app    hints for a program that gives "
       "none\n\n"
@@ -74,13 +102,17 @@ void add_show(CLI::App& app, ShowOptions& options) {
   view->add_option("VIEWS", options.source, "A report of `stridio run --report`, or a description of views")
       ->required();
   view->add_option("--output", options.output, "Draw them to this SVG file");
-  view->add_option("--file", options.file, "Of a report: whose views");
-  view->add_option("--end", options.end, "How far to look, in bytes")->check(CLI::NonNegativeNumber);
+  view->add_option("--file", options.file, "Of a report: whose views, where several files have some");
+  view->add_option("--end", options.end, "How far to look, in bytes")->check(whole_number(0));
   view->footer(
-      "A description is JSON, one view a rank:\n"
+      "Examples:\n"
+      "  stridio show view io.json --file data.h5\n"
+      "  stridio show view views.json --output views.svg\n\n"
+      "A description is JSON, one view a rank; its regions ascend, do not overlap, and end within the extent:\n"
       "  {\"views\": [{\"displacement\": 0, \"extent\": 64, \"regions\": [[0, 16], [32, 16]]},\n"
       "             {\"extent\": 64, \"vector\": [4, 8, 16]},\n"
-      "             {\"subarray\": {\"sizes\": [8, 8], \"subsizes\": [4, 4], \"starts\": [0, 4], \"element\": 1}}]}\n");
+      "             {\"subarray\": {\"sizes\": [8, 8], \"subsizes\": [4, 4], \"starts\": [0, 4], \"element\": 1}}]}\n\n"
+      "The exit status is 0, 1 where there are no such views or the picture cannot be written.\n");
 }
 
 struct IntervalOptions {
@@ -90,20 +122,31 @@ struct IntervalOptions {
 
 void add_interval(CLI::App& app, IntervalOptions& options) {
   CLI::App* info = app.add_subcommand("info", "Say what an interval file holds");
-  info->add_option("FILE", options.source)->required();
+  info->add_option("FILE", options.source, "The interval file")->required();
   info->add_flag("--json", options.json, "Print it as JSON");
+  info->footer(
+      "Example:\n"
+      "  stridio info checkpoint\n\n"
+      "The exit status is 0, 125 where it cannot be read or is no interval file.\n");
   CLI::App* check = app.add_subcommand("check", "Verify an interval file");
-  check->add_option("FILE", options.source)->required();
-  check->footer("The exit status is 0 if the file is whole, 1 if it is damaged; what is damaged is printed.\n");
+  check->add_option("FILE", options.source, "The interval file")->required();
+  check->footer(
+      "Example:\n"
+      "  stridio check checkpoint\n\n"
+      "The exit status is 0 if the file is whole, 1 if it is damaged, and what is damaged is printed; 125 where it\n"
+      "cannot be read or is no interval file.\n");
 }
 
 void add_moving(CLI::App* command, TranslateOptions& options) {
-  command->add_option("--threads", options.threads, "How many; 0: as many as cores")->check(CLI::NonNegativeNumber);
-  command->add_flag("--follow", options.follow,
-                    "Go on with each generation that a running program commits to SRC, until nobody has had it open "
-                    "for writing for a second");
+  command->add_option("--threads", options.threads, "How many; 0: as many as cores")
+      ->check(whole_number(0, kMostThreads));
+  auto* follow =
+      command->add_flag("--follow", options.follow,
+                        "Go on with each generation that a running program commits to SRC, until nobody has had it "
+                        "open for writing for a second");
   command->add_option("--timeout", options.timeout, "With --follow: the seconds that a new generation may take at most")
-      ->check(CLI::NonNegativeNumber);
+      ->check(seconds())
+      ->needs(follow);
 }
 
 void add_translate(CLI::App& app, TranslateOptions& options) {
@@ -112,9 +155,11 @@ void add_translate(CLI::App& app, TranslateOptions& options) {
   flatten->add_option("DST", options.target, "The flat file, which is replaced")->required();
   add_moving(flatten, options);
   flatten->footer(
-      "DST appears when it is complete. With --follow it is replaced as a whole by each generation: who has it open "
+      "DST appears when it is complete, with the permissions of the file that it replaces; a symbolic link stays, and\n"
+      "the file that it leads to is replaced. With --follow each generation replaces it as a whole: who has it open "
       "keeps\n"
-      "reading the one that he opened. Until then it is DST.stridio-partial-PID, which only SIGKILL leaves behind.\n"
+      "reading the one that he opened. Until then it is DST.stridio-partial-PID, which stays behind only where all\n"
+      "processes are killed by SIGKILL, or the machine stops.\n"
       "The exit status is 0, 1 where --timeout ended it, 125 where it failed.\n\n"
       "Examples:\n"
       "  stridio flatten checkpoint checkpoint.flat\n"
@@ -123,19 +168,20 @@ void add_translate(CLI::App& app, TranslateOptions& options) {
       app.add_subcommand("translate", "Make an interval file whose processes own what their views say");
   translate->add_option("SRC", options.source, "An interval file, or a flat one")->required();
   translate->add_option("DST", options.target, "The interval file, which is replaced")->required();
-  auto* whose = translate->add_option_group("views");
+  auto* whose = translate->add_option_group("whose");
   whose->add_option("--like", options.like, "Each process gets what it has in this interval file");
-  whose->add_option("--view", options.views, "Each gets its view: JSON, as of `stridio show view`");
+  auto* view = whose->add_option("--view", options.views, "Each gets its view: JSON, as of `stridio show view`");
   whose->require_option(1);
-  translate->add_option("--file", options.file, "Of a report of `stridio run --report`: whose views");
+  translate
+      ->add_option("--file", options.file,
+                   "Of a report of `stridio run --report`: whose views, where several files have some")
+      ->needs(view);
   add_moving(translate, options);
   translate->footer(
       "Of bytes that several views have, the last process gets them; process 0 gets those that none has, and it is "
       "said\n"
-      "how many these are. DST appears when it is complete; with --follow it has a generation for each one of SRC "
-      "that\n"
-      "it was fast enough to see. Until then it is DST.stridio-partial-PID, which only SIGKILL leaves behind. Memory: "
-      "some\n"
+      "how many these are. DST appears when it is complete, as that of `stridio flatten`; with --follow it has a\n"
+      "generation for each one of SRC that it was fast enough to see. Memory: some\n"
       "25 MiB a thread or process, besides the maps of the files. Under mpiexec, start as many processes as there are\n"
       "views, or on one node fewer. The exit status is 0, 1 where --timeout ended it, 125 where it failed.\n\n"
       "Examples:\n"
@@ -155,12 +201,15 @@ void add_wait(CLI::App& app, WaitOptions& options) {
   CLI::App* wait = app.add_subcommand("wait", "Wait until a program has committed a generation of an interval file");
   wait->add_option("FILE", options.source, "The interval file, which need not exist yet")->required();
   auto* newer =
-      wait->add_option("--newer-than", options.newer_than, "One newer than this; 1, the empty file, by default");
+      wait->add_option("--newer-than", options.newer_than, "One newer than this; 1, the empty file, by default")
+          ->check(whole_number(0));
   wait->add_option("--generation", options.generation, "This one, or one that is newer")
       ->excludes(newer)
-      ->check(CLI::PositiveNumber);
-  wait->add_option("--timeout", options.timeout, "In so many seconds")->check(CLI::NonNegativeNumber);
+      ->check(whole_number(1));
+  wait->add_option("--timeout", options.timeout, "In so many seconds")->check(seconds());
   wait->footer(
+      "Example:\n"
+      "  stridio wait checkpoint --newer-than 7 --timeout 600\n\n"
       "Prints the number of the newest. The exit status is 0, 1 if it did not come in time, 125 where it cannot be "
       "known.\n"
       "The file is looked at ten times a second.\n");
@@ -173,6 +222,30 @@ std::vector<std::string> take_command(std::vector<std::string>& own) {
   std::vector<std::string> command(separator + 1, own.end());
   own.erase(separator, own.end());
   return command;
+}
+
+// CLI11 would say only that a subcommand is required.
+bool knows_command(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty() || words.front().starts_with('-')) return true;
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
+  if (std::find(names.begin(), names.end(), words.front()) != names.end()) return true;
+  fmt::print(stderr, "{}: {} is no command; there are {}\n", app.get_name(), words.front(), fmt::join(names, ", "));
+  return false;
+}
+
+// `own` ends with `unknown`, what is neither an option of stridio run nor follows --.
+int refuse_unknown(std::vector<std::string> own, std::vector<std::string> unknown,
+                   const std::vector<std::string>& command) {
+  if (unknown.front().starts_with('-')) {
+    fmt::print(stderr, "stridio run: {} is no option of it; stridio run --help lists them\n", unknown.front());
+    return kOwnError;
+  }
+  own.resize(own.size() - unknown.size());
+  unknown.insert(unknown.end(), command.begin(), command.end());
+  fmt::print(stderr, "stridio run: write the program after --: stridio {} -- {}\n", fmt::join(own, " "),
+             fmt::join(unknown, " "));
+  return kOwnError;
 }
 
 int run_with(RunOptions options, const std::string& mpi, const std::string& libmpi) {
@@ -214,12 +287,17 @@ int main(int argc, char** argv) {
   add_wait(app, waiting);
   std::vector<std::string> own(argv + 1, argv + argc);
   run_options.command = take_command(own);
-  std::reverse(own.begin(), own.end());
+  if (!knows_command(app, own)) return kOwnError;
+  if (!own.empty() && own.front() == "show" &&
+      !knows_command(*app.get_subcommand("show"), {own.begin() + 1, own.end()}))
+    return kOwnError;
   try {
-    app.parse(own);
+    app.parse(std::vector<std::string>(own.rbegin(), own.rend()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kOwnError;
   }
+  if (const auto unknown = app.get_subcommand("run")->remaining(); !unknown.empty())
+    return refuse_unknown(own, unknown, run_options.command);
   if (!calibrated.empty()) return calibrate(calibrated);
   if (app.got_subcommand("show")) return show_view(show_options);
   if (app.got_subcommand("info")) return interval_info(interval.source, interval.json);

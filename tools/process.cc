@@ -117,13 +117,15 @@ class SignalMask {
   sigset_t before_;
 };
 
-int wait_forwarding(pid_t child, const SignalMask& signals) {
-  for (;;) {
+Ended wait_forwarding(pid_t child, const SignalMask& signals) {
+  for (int asked = 0;;) {
     int status = 0;
-    if (waitpid(child, &status, WNOHANG) == child) return shell_status(status);
+    if (waitpid(child, &status, WNOHANG) == child)
+      return {shell_status(status), WIFSIGNALED(status) ? WTERMSIG(status) : asked};
     siginfo_t info;
     const int signal = signals.next(&info);
     if (signal <= 0 || signal == SIGCHLD) continue;
+    if (signal != SIGUSR1 && signal != SIGUSR2) asked = signal;
     if (info.si_code != SI_KERNEL) kill(child, signal);
   }
 }
@@ -183,7 +185,7 @@ std::string find_program(const std::string& name, const std::string& search_path
   return "";
 }
 
-Result<int> run_program(const std::string& program, const Arguments& arguments, const Variables& variables) {
+Result<Ended> run_program(const std::string& program, const Arguments& arguments, const Variables& variables) {
   const SignalMask signals;
   ASSIGN_OR_RETURN(const pid_t child, start(program, arguments, variables, [&] {
                      prctl(PR_SET_PDEATHSIG, SIGTERM);

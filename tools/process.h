@@ -17,15 +17,19 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 // executable of that name in `search_path`; empty where there is none.
 std::string find_program(const std::string& name, const std::string& search_path);
 
+struct Ended {
+  int status = 0;  // its exit status, 128 + n where signal n ended it
+  int signal = 0;  // that ended it, or that it was sent to end: launchers have statuses of their own then. 0: none
+};
+
 // Runs `program` with `arguments` (the first one its own name) and this process's environment plus
 // `variables`, and waits. INT, TERM, HUP, QUIT, USR1 and USR2 sent to this process are sent on;
 // those that a terminal sends to the whole foreground group reach the program anyway, once. If this
-// process is killed the program gets TERM. Gives the exit status, 128 + n where signal n ended the
-// program. Single-threaded callers only.
-Result<int> run_program(const std::string& program, const Arguments& arguments, const Variables& variables);
+// process is killed the program gets TERM. Single-threaded callers only.
+Result<Ended> run_program(const std::string& program, const Arguments& arguments, const Variables& variables);
 
 struct Captured {
-  int status = 0;  // as of run_program
+  int status = 0;  // as of Ended
   bool timed_out = false;
   std::string output;  // stdout and stderr, in the order written, 1 MiB at most
 };

@@ -82,6 +82,7 @@ Report merge_records(const std::filesystem::path& folder);
 std::string dominant_cost(const FileReport& file);
 
 std::string report_json(const Report& report, const RunFacts& facts);
-std::string report_table(const Report& report);
+// `signal`: that ended the command, or 0.
+std::string report_table(const Report& report, int signal);
 
 }  // namespace stridio

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <string_view>
 
@@ -183,10 +184,16 @@ std::string dominant_cost(const FileReport& file) {
                      cost_in_words(file, largest->name));
 }
 
-std::string report_table(const Report& report) {
+std::string report_table(const Report& report, int signal) {
   std::string text;
   const Text out(text);
-  if (report.files.empty() && report.unreadable.empty()) return kNothing;
+  if (report.files.empty() && report.unreadable.empty()) {
+    if (signal == 0) return kNothing;
+    return fmt::format(
+        "stridio report: signal {} ({}) ended the command before a rank reported any MPI-IO: ranks report a file when "
+        "they close it\n",
+        signal, strsignal(signal));
+  }
   fmt::format_to(out, "stridio report: {}\n", count_text(std::ssize(report.files), "file", "files"));
   if (!report.unreadable.empty())
     fmt::format_to(out, "{} could not be read and {} missing below; the first: {}\n",

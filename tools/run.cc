@@ -2,10 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <cerrno>
 #include <chrono>
-#include <fstream>
 
+#include "output.h"
 #include "report.h"
 
 namespace stridio {
@@ -47,7 +46,12 @@ int explain_failure(const Error& error) {
 
 // Beside the report's file, which all nodes of a cluster are likelier to see than /tmp.
 Result<TemporaryFolder> folder_for_records(const std::string& report, const Environment& environment) {
-  return TemporaryFolder::create(report == "-" ? environment.temporary + "/stridio-report-" : report + ".records-");
+  auto folder =
+      TemporaryFolder::create(report == "-" ? environment.temporary + "/stridio-report-" : report + ".records-");
+  if (folder) return folder;
+  folder.error().code = Code::kArgument;  // nothing is wrong with the MPI
+  folder.error().what = "--report: cannot create a folder for the ranks' records";
+  return fail(folder.error());
 }
 
 // The user who names the MPI and its library needs no launcher that we know.
@@ -94,28 +98,26 @@ void print_launch(const Launch& launch) {
   for (const std::string& argument : launch.arguments) fmt::print("{}\n", argument);
 }
 
-Status write_report(const RunOptions& options, const Launch& launch, const RunFacts& facts) {
+Status write_report(const RunOptions& options, const Launch& launch, const RunFacts& facts, int signal) {
   const Report report = merge_records(launch.records->path());
-  fmt::print(stderr, "{}", report_table(report));
-  if (options.report == "-") return {};
-  std::ofstream file(options.report);
-  file << report_json(report, facts) << std::flush;
-  if (!file) return fail_errno(errno, "cannot write the report", options.report);
-  return {};
+  fmt::print(stderr, "{}", report_table(report, signal));
+  return options.report == "-" ? Status() : write_file(options.report, report_json(report, facts));
 }
 
 int execute(const RunOptions& options, const Launch& launch) {
   const auto start = std::chrono::steady_clock::now();
-  const auto status = run_program(launch.program, launch.arguments, launch.own);
-  if (!status) {
-    say(status.error().text());
+  const auto ended = run_program(launch.program, launch.arguments, launch.own);
+  if (!ended) {
+    say(ended.error().text());
     return kCannotRun;
   }
-  if (!launch.records) return *status;
+  if (!launch.records) return ended->status;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  const RunFacts facts{options.command, family_of(launch.host.mpi).name, *status, elapsed.count()};
-  if (const auto written = write_report(options, launch, facts); !written) say(written.error().text());
-  return *status;
+  const RunFacts facts{options.command, family_of(launch.host.mpi).name, ended->status, elapsed.count()};
+  const auto written = write_report(options, launch, facts, ended->signal);
+  if (written) return ended->status;
+  say("the report " + written.error().text());
+  return ended->status != 0 ? ended->status : kOwnError;
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -13,6 +12,7 @@
 #include "base/text.h"
 #include "group/threads.h"
 #include "interval/sets.h"
+#include "output.h"
 #include "views.h"
 
 namespace stridio {
@@ -194,10 +194,8 @@ int show_view(const ShowOptions& options) {
       for (const int rank : each.ranks) picture.draw(rank, each);
       picture.draw(ranks, each);
     }
-    std::ofstream out(options.output);
-    out << picture.svg(ranks);
-    out.close();
-    if (!out) refuse("cannot write " + options.output);
+    const Status written = write_file(options.output, picture.svg(ranks));
+    if (!written) refuse("the picture " + written.error().text());
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "stridio show: {}: {}\n", options.source, error.what());

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -26,9 +27,15 @@
 #include "world.h"
 
 namespace stridio {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 constexpr double kForEver = std::numeric_limits<double>::infinity();
+constexpr double kSilence = 1;  // seconds that a user waits without a word
+// Of a file while it is made: what a new one has, and who makes it must be able to open it again.
+constexpr fs::perms kNewFile{0666}, kOwn{0600};
 
 // On a terminal.
 class Bar {
@@ -47,28 +54,73 @@ class Bar {
   const bool shown_ = isatty(STDERR_FILENO) == 1;
 };
 
-char* partial_of_this_process = nullptr;
+std::atomic<const char*> partial_of_this_process = nullptr;
 
 extern "C" void remove_partial(int signal) {
-  unlink(partial_of_this_process);
+  if (const char* const partial = partial_of_this_process) unlink(partial);
   raise(signal);
 }
 
-// A user who interrupts a translation finds nothing of it; only SIGKILL leaves the partial file.
-void remove_when_ended(const std::string& partial) {
-  partial_of_this_process = strdup(partial.c_str());
+// A user who interrupts a translation finds nothing of it. All processes remove what is partial: when the first of them has
+// died, a launcher kills the others. And a thread of its own takes the signals: one in a long write would come to them after
+// that kill. Called before there are other threads, which take none then.
+void remove_when_ended() {
   struct sigaction action = {};
   action.sa_handler = remove_partial;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigset_t signals;
+  sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);
     if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);
+    sigaddset(&signals, signal);
   }
+  std::thread([] {
+    for (;;) pause();
+  }).detach();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
 tl::unexpected<Error> not_an_interval_file(const std::string& path) {
   return fail(Error{.code = Code::kBadFileName, .what = "not an interval file", .path = path});
+}
+
+// What takes the target's place: a symbolic link stays, and the file that it leads to is replaced.
+Result<std::string> replaced_by(const std::string& target) {
+  const auto refuse = [&](const char* what) {
+    return fail(Error{.code = Code::kArgument, .what = what, .path = target});
+  };
+  std::error_code failed;
+  if (target.empty() || target == "-" || fs::equivalent("/dev/stdout", target, failed))
+    return refuse("the target is replaced as a whole: give it a file name, not standard output");
+  const fs::file_status status = fs::status(target, failed);
+  if (fs::is_directory(status)) return refuse("the target is a directory: name a file in it");
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    return refuse("the target is replaced as a whole: it must be a regular file, or a new one");
+  if (!fs::exists(status) && failed && failed.value() != ENOENT)
+    return fail_errno(failed.value(), "the target cannot be replaced", target);
+  fs::path path = target;
+  while (fs::is_symlink(path, failed)) path = path.parent_path() / fs::read_symlink(path, failed);
+  return path.string();
+}
+
+// As wait_for_generation, but who waits for a file that is not there is told.
+Result<Seen> wait_aloud(Group& group, const char* command, const std::string& path, Waiting waiting) {
+  Waiting silent = waiting;
+  silent.seconds = std::min(waiting.seconds, kSilence);
+  ASSIGN_OR_RETURN(Seen seen, wait_for_generation(group, path, silent));
+  if (seen.generation > waiting.newer_than || waiting.seconds <= kSilence) return seen;
+  if (!seen.exists && group.rank() == 0)
+    fmt::print(stderr, "stridio {}: {} does not exist yet: waiting for it\n", command, path);
+  waiting.seconds -= kSilence;
+  return wait_for_generation(group, path, waiting);
+}
+
+// Of threads a user knows no ranks.
+std::string text_in_one_process(Error error) {
+  error.rank = -1;
+  return error.text();
 }
 
 // A file that is read: one of the two.
@@ -108,7 +160,7 @@ class Translation {
     return (options_.threads > 0 ? options_.threads : cores) * world_.processes().size();
   }
 
-  Status check_names() const;
+  Status check_names();
   Result<int> read_owners();
   std::vector<IntervalMap> views() const;
   Result<bool> wait();
@@ -117,9 +169,12 @@ class Translation {
   Status to_intervals(Group& group, const std::string& partial, std::unique_ptr<IntervalFile>& target);
   Status to_flat(Group& group, const std::string& partial, std::unique_ptr<Storage>& target);
   Status create(Group& group, const std::string& partial) const;
+  Status give_name(const std::string& partial) const;
 
   const TranslateOptions& options_;
   World& world_;
+  std::string target_;                    // behind symbolic links
+  std::optional<fs::perms> permissions_;  // of the target that there is
   Views views_;
   std::vector<IntervalMap> like_;
 
@@ -134,11 +189,13 @@ class Translation {
   Bar bar_;
 };
 
-Status Translation::check_names() const {
+Status Translation::check_names() {
+  ASSIGN_OR_RETURN(target_, replaced_by(options_.target));
   std::error_code ignored;
-  if (std::filesystem::equivalent(options_.source, options_.target, ignored))
+  if (fs::equivalent(options_.source, target_, ignored))
     return fail(
         Error{.code = Code::kArgument, .what = "the source and the target are one file", .path = options_.target});
+  if (const auto status = fs::status(target_, ignored); fs::exists(status)) permissions_ = status.permissions();
   return {};
 }
 
@@ -151,11 +208,13 @@ Result<int> Translation::read_owners() {
     ASSIGN_OR_RETURN(like_, content_by_process(*like.interval));
     return static_cast<int>(like_.size());
   }
+  Status read;
   try {
     views_ = read_views(options_.views, options_.file);
   } catch (const std::exception& error) {
-    return fail(Error{.code = Code::kArgument, .what = error.what(), .path = options_.views});
+    read = fail(Error{.code = Code::kArgument, .what = error.what(), .path = options_.views});
   }
+  RETURN_IF_ERROR(agree(world_.processes(), read));
   return static_cast<int>(views_.by_rank.size());
 }
 
@@ -169,10 +228,11 @@ std::vector<IntervalMap> Translation::views() const {
 // For a generation that is newer; false: there is none, and none will be waited for.
 Result<bool> Translation::wait() {
   if (!options_.follow) return !opened_;
-  ASSIGN_OR_RETURN(const Seen seen, wait_for_generation(world_.processes(), options_.source,
-                                                        {.newer_than = generation_,
-                                                         .seconds = options_.timeout.value_or(kForEver),
-                                                         .while_written = true}));
+  const Waiting waiting{
+      .newer_than = generation_, .seconds = options_.timeout.value_or(kForEver), .while_written = true};
+  Group& group = world_.processes();
+  ASSIGN_OR_RETURN(const Seen seen, generation_ == 0 ? wait_aloud(group, options_.command, options_.source, waiting)
+                                                     : wait_for_generation(group, options_.source, waiting));
   if (seen.generation > generation_) return true;
   if (seen.open_for_writing || !seen.exists) gave_up_ = seen.text();
   if (generation_ > 0 || gave_up_) return false;
@@ -218,10 +278,21 @@ Status Translation::create(Group& group, const std::string& partial) const {
   if (group.rank() == 0)
     created = [&]() -> Status {
       ASSIGN_OR_RETURN(auto file,
-                       open_posix(partial, {.read = true, .write = true, .create = true, .exclusive = true}));
+                       open_posix(partial, {.read = true,
+                                            .write = true,
+                                            .create = true,
+                                            .exclusive = true,
+                                            .permissions = static_cast<int>(permissions_.value_or(kNewFile) | kOwn)}));
       return flat() ? file->resize(size_) : Status();  // an empty one becomes an interval file when it is opened
     }();
   return agree(group, created);
+}
+
+Status Translation::give_name(const std::string& partial) const {
+  std::error_code failed;
+  if (permissions_) fs::permissions(partial, *permissions_, failed);
+  if (!failed) fs::rename(partial, target_, failed);
+  return failed ? fail_errno(failed.value(), "giving the target its name", target_) : Status();
 }
 
 // A generation of the target for one of the source.
@@ -256,8 +327,8 @@ Status Translation::to_flat(Group& group, const std::string& partial, std::uniqu
 // The target gets its name when it is complete, each time that it is made anew.
 Status Translation::on_rank(Group& group, bool leads) {
   ASSIGN_OR_RETURN(const auto ids, allgather(group, getpid()));
-  const std::string partial = fmt::format("{}.stridio-partial-{}", options_.target, ids.front());
-  if (group.rank() == 0) remove_when_ended(partial);
+  const std::string partial = fmt::format("{}.stridio-partial-{}", target_, ids.front());
+  if (leads) partial_of_this_process = strdup(partial.c_str());
   std::unique_ptr<IntervalFile> target;
   std::unique_ptr<Storage> flat_target;
   for (;;) {
@@ -267,8 +338,7 @@ Status Translation::on_rank(Group& group, bool leads) {
     Status done = flat() ? to_flat(group, partial, flat_target) : to_intervals(group, partial, target);
     if (group.rank() == 0) bar_.clear();
     if (group.rank() == 0 && !named) {
-      if (done && std::rename(partial.c_str(), options_.target.c_str()) != 0)
-        done = fail_errno(errno, "giving the target its name", options_.target);
+      if (done) done = give_name(partial);
       if (!done) (void)remove_posix(partial);
     }
     RETURN_IF_ERROR(agree(group, done));
@@ -276,7 +346,7 @@ Status Translation::on_rank(Group& group, bool leads) {
 }
 
 Status Translation::run() {
-  RETURN_IF_ERROR(check_names());
+  RETURN_IF_ERROR(agree(world_.processes(), check_names()));
   ASSIGN_OR_RETURN(const int ranks, read_owners());
   return world_.on_ranks(ranks, [&](Group& group, bool leads) { return on_rank(group, leads); });
 }
@@ -293,13 +363,15 @@ void allow_open_files() {
 
 int translate(const TranslateOptions& options, const Environment& environment) {
   allow_open_files();
+  remove_when_ended();
   const auto complain = [&](const std::string& text) { fmt::print(stderr, "stridio {}: {}\n", options.command, text); };
   int status = kOwnError;
   const Status done = in_world(environment, [&](World& world) -> Status {
     Translation translation(options, world);
     const Status mine = agree(world.processes(), translation.run());
     if (mine) status = translation.gave_up() ? kNotInTime : 0;
-    if (world.processes().rank() == 0 && !mine) complain(mine.error().text());
+    if (world.processes().rank() == 0 && !mine)
+      complain(world.launched() ? mine.error().text() : text_in_one_process(mine.error()));
     if (world.processes().rank() == 0 && status == kNotInTime)
       complain(fmt::format("{}: no new generation in time: {}", options.source, *translation.gave_up()));
     return world.processes().barrier();  // a launcher ends all when the first has failed: when it is told
@@ -312,9 +384,9 @@ int wait_for(const std::string& path, std::uint64_t newer_than, std::optional<do
   int status = 0;
   run_threads(1, {}, [&](Group& group) {
     const auto seen =
-        wait_for_generation(group, path, {.newer_than = newer_than, .seconds = timeout.value_or(kForEver)});
+        wait_aloud(group, "wait", path, {.newer_than = newer_than, .seconds = timeout.value_or(kForEver)});
     if (!seen) {
-      fmt::print(stderr, "stridio wait: {}\n", seen.error().text());
+      fmt::print(stderr, "stridio wait: {}\n", text_in_one_process(seen.error()));
       status = kOwnError;
     } else if (seen->generation > newer_than) {
       fmt::print("{}\n", seen->generation);

@@ -20,6 +20,7 @@ struct TranslateOptions {
 };
 
 constexpr int kNotInTime = 1;
+constexpr int kMostThreads = 512;  // each has some megabytes, and a share of the work
 
 // Each gives the command's exit status, and prints what is wrong to stderr.
 int translate(const TranslateOptions& options, const Environment& environment);

@@ -4,7 +4,8 @@
 //               "regions": [[OFFSET, LENGTH], ...]         the tile: pieces,
 //               "vector": [COUNT, LENGTH, STRIDE]          or so many, STRIDE bytes apart,
 //               "subarray": {"sizes": [...], "subsizes": [...], "starts": [...], "element": BYTES}}, ...]}   or a box
-// one view a rank; or from a run's report (`stridio run --report`), which holds the last view that each rank had set.
+// one view a rank, whose regions may be none; or from a run's report (`stridio run --report`), which holds the last view that
+// each rank had set. What a description says must be exactly this: nothing unknown, empty, overlapping or beyond the extent.
 #pragma once
 
 #include <string>
@@ -18,7 +19,7 @@ struct Views {
   std::vector<TiledView> by_rank;
   Offset end = 0;  // how far to look; 0: nothing says
 };
-// `of_file`: of a report, whose views; empty: the first that has any. Throws std::runtime_error with what is wrong.
+// `of_file`: of a report, whose views; empty: those of the only one that has any. Throws std::runtime_error with what is wrong.
 Views read_views(const std::string& source, const std::string& of_file);
 
 }  // namespace stridio

@@ -13,6 +13,7 @@ HEADER_BYTES = 64
 CELL = 16384  # stored bytes are summed by cells of this grid
 FIRST_STORED = CELL
 LARGEST = 1 << 62
+LAST_GENERATION = (1 << 60) - 2
 
 
 class IntervalError(OSError):
@@ -82,14 +83,14 @@ def decode_header(data):
     if fields.bytes(len(MAGIC)) != MAGIC:
         raise IntervalError("not an interval file")
     version = fields.u32()
-    if version != VERSION:
-        raise UnknownVersion(f"the interval file has format version {version}; this reader knows {VERSION}")
     fields.u32()
     header = Header(fields.u64(), fields.extent(), fields.u32())
     fields.bytes(16)
     if fields.u32() != crc32c(data[: HEADER_BYTES - 4]):
         raise damaged("a header has a wrong checksum")
-    fields.require(header.root[0] >= FIRST_STORED and header.generation > 0)
+    if version != VERSION:
+        raise UnknownVersion(f"the interval file has format version {version}; this reader knows {VERSION}")
+    fields.require(header.root[0] >= FIRST_STORED and 0 < header.generation <= LAST_GENERATION)
     return header
 
 

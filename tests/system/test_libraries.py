@@ -177,7 +177,10 @@ class Pnetcdf(LibraryTest):
 
     def test_data_that_the_library_moves(self):
         self.ranks("openmpi", 3, "redef", self.direct)
-        self.ranks("openmpi", 3, "redef", self.path, PNETCDF_HINTS=INTERVAL)
-        self.flatten()
-        self.assertEqual(self.flat.read_bytes(), self.direct.read_bytes())
-        self.assertIn("added3", self.dump("ncdump", "-h", self.flat))
+        for node_ranks in (0, 1):  # all on one node, each on its own
+            with self.subTest(node_ranks=node_ranks):
+                self.ranks("openmpi", 3, "redef", self.path,
+                           PNETCDF_HINTS=f"{INTERVAL};stridio_node_ranks={node_ranks}")
+                self.flatten()
+                self.assertEqual(self.flat.read_bytes(), self.direct.read_bytes())
+                self.assertIn("added3", self.dump("ncdump", "-h", self.flat))

@@ -104,6 +104,17 @@ class Report(CommandTest):
         self.assertIsNone(document)
         self.assertIn("small.dat", text)
 
+    def test_of_a_run_that_a_signal_ended(self):
+        process = self.start_stridio("run", "--report", "-", "--", self.hydra(), "sh", "-c", "echo ready; exec sleep 60")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.terminate()
+        self.assertIn("signal 15 (Terminated) ended the command before", process.communicate(timeout=30)[1])
+
+    def test_that_cannot_be_written_fails(self):
+        done = self.run_stridio("run", "--report", "/dev/full", "--", self.hydra(), "true")
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertIn("No space left on device", done.stderr)
+
     def test_of_a_failed_run(self):
         document, text = self.report("small.json", ranks="exit 3", status=3)
         self.assertEqual(document["exit_status"], 3)

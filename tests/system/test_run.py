@@ -49,6 +49,20 @@ class ExitStatus(CommandTest):
         for arguments in (["run", "--no-such-option"], ["fly"], ["run", "--mpi", "lam", "--", "x"], []):
             self.assertEqual(self.run_stridio(*arguments).returncode, 125)
 
+    def test_what_is_wrong_with_bad_usage_is_said(self):
+        for words, said in ((["flaten", "a", "b"], "flaten is no command; there are run, "),
+                            (["show", "picture"], "picture is no command; there are view"),
+                            (["run", "--report", "-", "mpiexec", "-n", "2", "./app"],
+                             "write the program after --: stridio run --report - -- mpiexec -n 2 ./app"),
+                            (["wait", "f", "--timeout", "soon"], "soon is not a number of seconds, 0 or more"),
+                            (["wait", "f", "--generation", "0"], "0 is not a whole number, 1 or more"),
+                            (["flatten", "a", "b", "--threads", "100000"], "not a whole number from 0 to "),
+                            (["flatten", "a", "b", "--timeout", "1"], "--follow")):
+            with self.subTest(words=words):
+                done = self.run_stridio(*words)
+                self.assertEqual(done.returncode, 125)
+                self.assertIn(said, done.stderr)
+
     def test_of_help_and_version(self):
         for arguments in (["--help"], ["run", "--help"], ["doctor", "--help"]):
             done = self.run_stridio(*arguments)

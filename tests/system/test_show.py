@@ -1,6 +1,7 @@
 """`stridio show view`: the views of ranks as a table and as a picture."""
 
 import json
+import subprocess
 import xml.etree.ElementTree as ElementTree
 
 from support import CommandTest
@@ -42,9 +43,36 @@ class ShowView(CommandTest):
             text = self.show({"version": 1, "files": files}, *options)
             self.assertIn("3 intervals in 16 bytes, of which the last 16 repeat; 8 bytes private; 4 bytes shared by 2\n",
                           text)
-        self.assertIn("it holds no views", self.show({"version": 1, "files": files}, "--file", "empty", status=1))
+        report = {"version": 1, "files": files}
+        self.assertIn("it holds no views of empty, but of data", self.show(report, "--file", "empty", status=1))
+        self.assertIn("the report has no file nosuch, but empty, data",
+                      self.show(report, "--file", "interval:nosuch", status=1))
+        files.append({"file": "more", "views": views})
+        self.assertIn("choose one of the report's files by --file: data, more", self.show(report, status=1))
+        self.assertIn("3 intervals", self.show(report, "--file", "interval:more"))
 
     def test_bad_descriptions_are_refused(self):
         for document in ("", "{}", '{"views": [{"regions": [[-5, 2]]}]}', '{"views": [{"extent": 0, "regions": []}]}',
                          '{"views": [{"pattern": "50010801042000081929e9d6"}]}', '{"views": [{"rank": -1}]}'):
             self.assertIn("stridio show: ", self.show(document, status=1))
+        for view, why in (({"extent": 64, "vectr": [4, 8, 16]}, '"vectr" is unknown in a view'),
+                          ({"extent": 8, "regions": [[0, 16]]}, "beyond its extent 8"),
+                          ({"regions": [[0, 16], [8, 16]]}, "begins before the end"),
+                          ({"regions": [[0, 0]]}, "[0,0] is empty"), ({"vector": [1, 2]}, "not [3 numbers]"),
+                          ({"subarray": {"sizes": [4], "subsizes": [4], "starts": [1]}}, "beyond the array's size 4"),
+                          ({}, "exactly one of regions, vector and subarray")):
+            with self.subTest(view=view):
+                said = self.show({"views": [{"regions": [[0, 1]]}, view]}, status=1)
+                self.assertIn("view of rank 1: ", said)
+                self.assertIn(why, said)
+                self.assertNotIn("json.exception", said)
+
+    def test_no_half_picture_stays(self):
+        source, picture = self.folder / "views.json", self.folder / "picture.svg"
+        source.write_text(json.dumps({"views": [{"vector": [1000, 1, 2]}]}))
+        words = [self.stridio, "show", "view", source, "--output", picture]
+        done = subprocess.run(["sh", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "sh", *words], capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("picture.svg", done.stderr)
+        self.assertFalse(picture.exists())

@@ -151,6 +151,29 @@ class Translations(CommandTest):
         self.assertIn("no view has 5900 bytes; process 0 gets them", done.stderr)
         self.expect(target, flat.read_bytes(), bytes(100) + b"\1" * 4000 + bytes(5900))
 
+    def test_only_files_are_replaced(self):
+        flat, stored = self.flat(50000), self.folder / "stored"
+        self.succeed("translate", flat, stored, "--view", self.views([{"regions": [[0, 1]]}]))
+        fifo, link, target = self.folder / "fifo", self.folder / "link", self.folder / "target"
+        os.mkfifo(fifo)
+        for name, why in ((fifo, "must be a regular file"), ("/dev/stdout", "must be a regular file"), ("-", "file name"),
+                          (self.folder, "is a directory"), ("nowhere/at/all", "No such file")):
+            with self.subTest(name=name):
+                self.fail_with(why, "flatten", stored, name)
+        self.assertTrue(fifo.is_fifo())
+        target.write_text("old")
+        target.chmod(0o640)
+        link.symlink_to("target")
+        self.succeed("flatten", stored, link)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(target.read_bytes(), flat.read_bytes())
+        self.assertEqual(target.stat().st_mode & 0o777, 0o640)
+
+    def test_who_waits_for_what_is_not_there_is_told(self):
+        done = self.run_stridio("wait", "missing", "--timeout", "1.5")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("missing does not exist yet: waiting for it", done.stderr)
+
     @unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
     def test_processes_of_an_mpi(self):
         flat, views = self.flat(9 << 20), self.random_views(5)
