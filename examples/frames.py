@@ -1,7 +1,12 @@
 """Two programs share a file: one writes frame after frame, the other reads them while they come.
 
-    stridio run -- mpiexec -n 4 python frames.py write FILE --frames 20
-    stridio run -- mpiexec -n 3 python frames.py read FILE --frames 20
+    stridio run -- mpiexec -n 4 python3 frames.py write FILE --frames 20
+    stridio run -- mpiexec -n 3 python3 frames.py read FILE --frames 20
+
+FILE must be new. The Python needs mpi4py and numpy, made for the MPI of mpiexec; those of this checkout, once it is built:
+
+    build/release/bin/stridio run -- .venv/mpich/bin/mpiexec -n 4 .venv/mpich/bin/python examples/frames.py write FILE
+    build/release/bin/stridio run -- .venv/ompi/bin/mpiexec -n 3 .venv/ompi/bin/python examples/frames.py read FILE
 
 The two are separate jobs, of different MPIs if you like, started in any order, and coordinate by FILE alone. A frame is a
 matrix of which each writer has a tile; a sync commits it as a generation of an interval file. A reader has a tile with
@@ -16,8 +21,11 @@ import argparse
 import sys
 import time
 
-import numpy as np
-from mpi4py import MPI
+try:
+    import numpy as np
+    from mpi4py import MPI
+except ImportError as missing:
+    sys.exit(f"frames.py: {missing}; its first lines say which Python has it")
 
 
 def tile_bounds(comm, shape, ghost):

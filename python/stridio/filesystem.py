@@ -1,10 +1,26 @@
 """`stridio-interval`: interval files of any fsspec file system, seen as the flat files that they stand for."""
 
+import contextlib
+
 import fsspec
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractBufferedFile
 
+from .format import IntervalError
 from .reader import IntervalFile
+
+
+@contextlib.contextmanager
+def named(path):
+    """Errors say which file it is."""
+    try:
+        yield
+    except IntervalError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def read_only(*_, **__):
+    raise NotImplementedError("interval files are written by MPI programs; here they can only be read")
 
 
 class IntervalFileSystem(ChainedFileSystem):
@@ -22,9 +38,12 @@ class IntervalFileSystem(ChainedFileSystem):
 
     def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_type="none", cache_options=None, **_):
         if mode != "rb":
-            raise NotImplementedError("interval files are written by MPI programs, and read here")
-        source = IntervalFile(self.fs.open(self._below(path), "rb"))
+            read_only()
+        with named(path):
+            source = IntervalFile(self.fs.open(self._below(path), "rb"))
         return FlatView(self, path, source, cache_type, cache_options)
+
+    cp_file = _rm = mkdir = makedirs = rmdir = staticmethod(read_only)
 
     def info(self, path, **_):
         found = self.fs.info(self._below(path))
@@ -53,7 +72,8 @@ class FlatView(AbstractBufferedFile):
         super().__init__(fs, path, "rb", cache_type=cache_type, cache_options=cache_options, size=source.size)
 
     def _fetch_range(self, start, end):
-        return self.source.read(start, end)
+        with named(self.path):
+            return self.source.read(start, end)
 
     def close(self):
         if not self.closed:

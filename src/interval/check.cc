@@ -44,7 +44,10 @@ class Checker {
       ASSIGN_OR_RETURN(const Transferred got, storage_.read({i * kHeaderStep, kHeaderBytes}, bytes.data()));
       bytes.resize(static_cast<std::size_t>(got.bytes));
       const auto header = decode_header(bytes);
-      if (!header) check_.notes.push_back(fmt::format("the header at {}: {}", i * kHeaderStep, header.error().what));
+      if (!header) {
+        const std::string why = begins_interval_file(bytes) ? header.error().what : "it does not begin as one";
+        check_.notes.push_back(fmt::format("the header at {}: {}", i * kHeaderStep, why));
+      }
       whole = (i % kCopies == 0 ? 0 : whole) + header.has_value();
       if (i % kCopies == kCopies - 1 && whole == 0)
         check_.notes.push_back(

@@ -242,6 +242,13 @@ class Reading(unittest.TestCase):
             fsspec.open(self.url(), "wb").open()
         with self.assertRaises(FileNotFoundError):
             fsspec.open(self.url("/nowhere/file")).open()
+        files = fsspec.filesystem("stridio-interval")
+        for change in (lambda: files.rm(str(self.path)), lambda: files.copy(str(self.path), f"{self.path}.copy")):
+            with self.assertRaisesRegex(NotImplementedError, "only be read"):
+                change()
+        self.path.write_bytes(data[:20_000])
+        with self.assertRaisesRegex(stridio.IntervalError, f"{self.path}: "):
+            fsspec.open(self.url()).open()
 
     # ---- Generations
 
