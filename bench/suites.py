@@ -36,7 +36,7 @@ class Part:
 
 def forced():
     """Collective calls with each of Stridio's methods forced."""
-    found = re.search(r"`stridio_method`.*?force a method: ([\w, ]+);", HINTS.read_text())
+    found = re.search(r"`stridio_method` \| ([\w, ]+) \|", HINTS.read_text())
     if not found:
         raise BenchError(f"{HINTS} does not say what stridio_method may be")
     names = [name for name in found[1].split(", ") if name not in NO_CHOICE]
