@@ -1,4 +1,4 @@
-// A folder that is removed, with all that is in it, when its owner goes.
+// What goes when its owner goes.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +8,7 @@
 
 namespace stridio {
 
+// A folder, with all that is in it.
 class TemporaryFolder {
  public:
   // A new folder, readable by its owner only, whose path begins with `prefix`.
@@ -23,6 +24,22 @@ class TemporaryFolder {
   explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   std::filesystem::path path_;
+};
+
+// A file that a process removes when it ends, however it does, SIGKILL included: a child waits for that, in a session of its
+// own, which neither a terminal's signals reach nor those of a launcher. Made before there are threads.
+class LastWill {
+ public:
+  LastWill();
+  LastWill(const LastWill&) = delete;
+  ~LastWill();
+
+  // One file; by the end it may have gone.
+  void remove(const std::string& path) const;
+
+ private:
+  int to_child_ = -1;
+  pid_t child_ = -1;
 };
 
 }  // namespace stridio

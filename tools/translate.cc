@@ -1,15 +1,12 @@
 #include "translate.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <mutex>
@@ -23,6 +20,7 @@
 #include "interval/wait.h"
 #include "run.h"
 #include "storage/posix.h"
+#include "temporary.h"
 #include "views.h"
 #include "world.h"
 
@@ -53,34 +51,6 @@ class Bar {
   static constexpr int kWidth = 40;
   const bool shown_ = isatty(STDERR_FILENO) == 1;
 };
-
-std::atomic<const char*> partial_of_this_process = nullptr;
-
-extern "C" void remove_partial(int signal) {
-  if (const char* const partial = partial_of_this_process) unlink(partial);
-  raise(signal);
-}
-
-// A user who interrupts a translation finds nothing of it. All processes remove what is partial: when the first of them has
-// died, a launcher kills the others. And a thread of its own takes the signals: one in a long write would come to them after
-// that kill. Called before there are other threads, which take none then.
-void remove_when_ended() {
-  struct sigaction action = {};
-  action.sa_handler = remove_partial;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before = {};
-    sigaction(signal, nullptr, &before);
-    if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);
-    sigaddset(&signals, signal);
-  }
-  std::thread([] {
-    for (;;) pause();
-  }).detach();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
 
 tl::unexpected<Error> not_an_interval_file(const std::string& path) {
   return fail(Error{.code = Code::kBadFileName, .what = "not an interval file", .path = path});
@@ -147,7 +117,8 @@ Result<Opened> open_source(Group& group, const std::string& path) {
 // What one process does. The members that change are a leader's to change, between agreements.
 class Translation {
  public:
-  Translation(const TranslateOptions& options, World& world) : options_(options), world_(world) {}
+  Translation(const TranslateOptions& options, World& world, LastWill& will)
+      : options_(options), world_(world), will_(will) {}
 
   Status run();
   const std::optional<std::string>& gave_up() const { return gave_up_; }
@@ -173,6 +144,7 @@ class Translation {
 
   const TranslateOptions& options_;
   World& world_;
+  LastWill& will_;                        // of the process that makes the target
   std::string target_;                    // behind symbolic links
   std::optional<fs::perms> permissions_;  // of the target that there is
   Views views_;
@@ -328,7 +300,7 @@ Status Translation::to_flat(Group& group, const std::string& partial, std::uniqu
 Status Translation::on_rank(Group& group, bool leads) {
   ASSIGN_OR_RETURN(const auto ids, allgather(group, getpid()));
   const std::string partial = fmt::format("{}.stridio-partial-{}", target_, ids.front());
-  if (leads) partial_of_this_process = strdup(partial.c_str());
+  if (group.rank() == 0) will_.remove(partial);
   std::unique_ptr<IntervalFile> target;
   std::unique_ptr<Storage> flat_target;
   for (;;) {
@@ -363,11 +335,11 @@ void allow_open_files() {
 
 int translate(const TranslateOptions& options, const Environment& environment) {
   allow_open_files();
-  remove_when_ended();
+  LastWill will;
   const auto complain = [&](const std::string& text) { fmt::print(stderr, "stridio {}: {}\n", options.command, text); };
   int status = kOwnError;
   const Status done = in_world(environment, [&](World& world) -> Status {
-    Translation translation(options, world);
+    Translation translation(options, world, will);
     const Status mine = agree(world.processes(), translation.run());
     if (mine) status = translation.gave_up() ? kNotInTime : 0;
     if (world.processes().rank() == 0 && !mine)
