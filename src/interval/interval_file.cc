@@ -604,9 +604,11 @@ Status IntervalFile::share() {
     Written& own = written_;
     own.telling = overlaid(own.log.merged(), own.telling);
     own.log.clear();
-    own.told_fragments.insert(own.told_fragments.end(), own.fragments.begin(), own.fragments.end());
-    own.fragments.clear();
     state.told = own.telling.empty();
+    if (!state.told) {
+      own.told_fragments.insert(own.told_fragments.end(), own.fragments.begin(), own.fragments.end());
+      own.fragments.clear();
+    }
     mine.assign(own.telling.encoded().begin(), own.telling.encoded().end());
     return {};
   }));
