@@ -21,12 +21,6 @@ import argparse
 import sys
 import time
 
-try:
-    import numpy as np
-    from mpi4py import MPI
-except ImportError as missing:
-    sys.exit(f"frames.py: {missing}; its first lines say which Python has it")
-
 
 def tile_bounds(comm, shape, ghost):
     """Start and shape of this rank's tile, widened on all sides but not beyond the matrix."""
@@ -101,15 +95,21 @@ def report(comm, frames, last, nbytes):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("write", "read"))
-    parser.add_argument("file")
-    parser.add_argument("--frames", type=int, default=20)
-    parser.add_argument("--shape", type=int, nargs=2, default=(600, 800))
-    parser.add_argument("--ghost", type=int, default=2)
+    parser.add_argument("file", help="that both share; the writer makes it")
+    parser.add_argument("--frames", type=int, default=20, help="how many; the reader ends with this one")
+    parser.add_argument("--shape", type=int, nargs=2, default=(600, 800), help="rows and columns of the matrix")
+    parser.add_argument("--ghost", type=int, default=2, help="cells around a reader's tile")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds that a frame takes besides")
-    parser.add_argument("--timeout", type=int, default=60)
+    parser.add_argument("--timeout", type=int, default=60, help="seconds that a frame may take to come")
     options = parser.parse_args()
+    global np, MPI  # from here on, so that --help needs neither
+    try:
+        import numpy as np
+        from mpi4py import MPI
+    except ImportError as missing:
+        sys.exit(f"frames: {missing}: --help says which Python has it")
     (write if options.action == "write" else read)(options, MPI.COMM_WORLD)
 
 

@@ -19,7 +19,7 @@ struct Views {
   std::vector<TiledView> by_rank;
   Offset end = 0;  // how far to look; 0: nothing says
 };
-// `of_file`: of a report, whose views; empty: those of the only one that has any. Throws std::runtime_error with what is wrong.
+// `of_file`: of a report, whose views; empty: those of the only one that has any. Throws std::runtime_error: what is wrong.
 Views read_views(const std::string& source, const std::string& of_file);
 
 }  // namespace stridio

@@ -5,6 +5,8 @@ import pathlib
 import random
 import re
 import signal
+import subprocess
+import sys
 import time
 import unittest
 
@@ -35,6 +37,12 @@ class Frames(WheelsTest):
         found = re.search(r"read (\d+) frames, the last is (\d+): (\d+) bytes checked", output)
         self.assertTrue(found, output)
         return tuple(map(int, found.groups()))
+
+    def test_help_needs_no_packages(self):
+        for words, status, said in ((["--help"], 0, "FILE must be new"), (["read", "x"], 1, "--help says which Python")):
+            done = subprocess.run([sys.executable, "-S", "-I", FRAMES, *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(said, done.stdout + done.stderr)
 
     def test_readers_of_the_other_mpi_see_whole_frames(self):
         for writer, reader in (("mpich", "ompi"), ("ompi", "mpich")):

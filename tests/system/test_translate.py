@@ -224,11 +224,36 @@ class Translations(CommandTest):
                     time.sleep(0.001)
                 process.send_signal(number)
                 self.assertEqual(process.wait(60), -number)
-            left = lambda: [p.name for p in self.folder.iterdir() if PARTIAL in p.name or p == target]
-            deadline = time.monotonic() + 10
-            while left() and time.monotonic() < deadline:
-                time.sleep(0.01)
-            self.assertEqual(left(), [])
+            self.expect_nothing_left(target)
+
+    # A group's signal reaches the launcher twice, as of a user who presses Ctrl-C again: Hydra then kills the ranks.
+    @unittest.skipUnless(BUILT and WHEELS, "needs the libraries and the MPIs' wheels")
+    def test_processes_that_are_interrupted_leave_nothing(self):
+        flat, target, source = self.folder / "flat", self.folder / "target", self.folder / "source"
+        with open(flat, "wb") as file:
+            file.truncate(1 << 29)
+        self.succeed("translate", flat, source, "--view", self.views([{"regions": [[0, 1]], "extent": 1}]))
+        for family in WHEELS:
+            for end in (os.kill, os.killpg):
+                with self.subTest(family=family, end=end), subprocess.Popen(
+                        [COMMAND, "run", "--", VENV / family / "bin/mpiexec", "-n", "2", COMMAND, "flatten", source, target],
+                        env=environment(), start_new_session=True, stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL) as process:
+                    while process.poll() is None and not any(PARTIAL in p.name for p in self.folder.iterdir()):
+                        time.sleep(0.001)
+                    end(process.pid, signal.SIGINT)
+                    if process.wait(60) == 0:  # it was faster
+                        target.unlink()
+                    self.expect_nothing_left(target)
+
+    def expect_nothing_left(self, target):
+        def left():
+            return [p.name for p in self.folder.iterdir() if PARTIAL in p.name or p == target]
+
+        deadline = time.monotonic() + 10
+        while left() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertEqual(left(), [])
 
     def test_failures_leave_the_target(self):
         flat, views = self.flat(300000), self.views([{"regions": [[0, 1]], "extent": 1}])
