@@ -76,10 +76,10 @@ Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path,
   made->storage_ = std::move(storage);
   RETURN_IF_ERROR(made->storage_->resize(0));
   if (exists) {
-    RETURN_IF_ERROR(copy_all(made->path_, *made->storage_));
-    std::error_code failed;
+    std::error_code failed;  // before there is anything to read
     fs::permissions(made->beside_, fs::status(made->path_).permissions(), failed);
     if (failed) return fail_errno(failed.value(), "giving " + made->beside_ + " the file's permissions", path);
+    RETURN_IF_ERROR(copy_all(made->path_, *made->storage_));
   }
   return made;
 }

@@ -143,6 +143,10 @@ Status IntervalFile::commit() {
   const std::vector<std::byte> encoded = group_.rank() == 0 ? encode(root) : std::vector<std::byte>();
   Finished mine;
   RETURN_IF_ERROR(agree(group_, guarded([&] { return store(own, encoded, mine.root); })));
+  {
+    const std::scoped_lock lock(mutex_);
+    broken_ = true;  // until all have been told
+  }
   Status finished;
   if (group_.rank() == 0) finished = guarded([&] { return finish(root, crc32c(encoded), mine); });
   mine.verdict = verdict_of(finished);

@@ -236,6 +236,37 @@ TEST(FailedWrites, AreRepeatedBeforeACommit) {
   }
 }
 
+// The new header is written, and whether it is durable nobody knows: what it names must stay.
+TEST(FailedWrites, WhatMayBeCommittedIsNotGivenUp) {
+  class NotDurable : public Wrapped {
+   public:
+    using Wrapped::Wrapped;
+    Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+      slot_ = extents.front().offset == slot_of(2);
+      return Wrapped::writev(extents, memory);
+    }
+    Status sync() override { return slot_ ? fail(Code::kIo, "not durable") : Wrapped::sync(); }
+
+   private:
+    bool slot_ = false;
+  };
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  Data data(100000, std::byte{'x'});
+  run_threads(1, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, std::make_unique<NotDurable>(open_memory(file)), true);
+    ASSERT_TRUE(opened);
+    ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{0, 100000}}, data));
+    EXPECT_FALSE((*opened)->commit());
+    (*opened)->give_up();
+  });
+  run_threads(1, {}, [&](Group& group) {
+    const auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+    ASSERT_TRUE(reader) << reader.error().text();
+    EXPECT_TRUE(*read_all(**reader) == data);
+  });
+}
+
 TEST(FailedWrites, NothingLiesBeyondWhatTheFormatHas) {
   const auto file = make_memory_file();
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));

@@ -1,0 +1,381 @@
+// What ranks of one open see of each other before a commit: small writes, atomic mode, collective reads; and in which order.
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "group/threads.h"
+#include "interval/check.h"
+#include "interval/testing.h"
+#include "storage/memory.h"
+#include "support/wrapped_storage.h"
+
+namespace stridio {
+namespace {
+
+#ifdef __SANITIZE_THREAD__
+constexpr int kTurns = 100;  // it takes its time
+#else
+constexpr int kTurns = 600;
+#endif
+
+// Ranks that order their writes by messages alone, as HDF5 does with its metadata: the later counts, and all see it at
+// once, whether it is one piece or many; so does the commit.
+TEST(Visibility, OrderedWritesAreSeenInOrder) {
+  const std::uint64_t seed = seed_of_this_run();
+  constexpr Bytes kSize = 60000;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  Oracle oracle{Data(kSize)};
+  run_threads(3, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    Random common(seed);
+    ASSERT_TRUE(stored.resize(kSize));
+    std::int64_t many_by = 0;
+    for (int turn = 0; turn < 400; ++turn) {
+      SCOPED_TRACE("turn " + std::to_string(turn) + ", STRIDIO_SEED=" + std::to_string(seed));
+      const std::int64_t kind = draw(common, 0, 20);
+      // Of many pieces that several ranks write in one epoch, the higher rank's count.
+      const std::int64_t writer = kind < 12 ? draw(common, 0, 2) : many_by;
+      std::vector<Extent> extents;
+      if (kind < 12) {  // few pieces
+        for (std::int64_t left = draw(common, 1, 3); left > 0; --left)
+          extents.push_back({draw(common, 0, kSize - 500), draw(common, 0, 500)});
+      } else if (kind < 18) {  // many
+        const Bytes stride = draw(common, 20, 500), length = draw(common, 1, stride);
+        for (Offset at = draw(common, 0, 100); at + length <= kSize && extents.size() < 1000; at += stride)
+          extents.push_back({at, length});
+      }
+      Bytes bytes = 0;
+      for (const Extent& extent : extents) bytes += extent.length;
+      Data data = random_data(common, bytes);
+      ASSERT_TRUE(group.barrier());
+      if (kind == 18) {
+        const Bytes size = draw(common, 0, kSize);
+        ASSERT_TRUE(stored.resize(size));
+        ASSERT_TRUE(group.barrier());
+        ASSERT_TRUE(stored.resize(kSize));
+        if (group.rank() == 0) std::fill(oracle.bytes.begin() + size, oracle.bytes.end(), std::byte{0});
+      } else if (kind > 18) {
+        ASSERT_TRUE(stored.commit());
+        many_by = draw(common, 0, 2);
+      } else if (group.rank() == writer) {
+        ASSERT_TRUE(write_list(stored, extents, data));
+        oracle.write(extents, data);
+      }
+      ASSERT_TRUE(group.barrier());
+      const bool shared = draw(common, 0, 3) == 0;
+      ASSERT_TRUE(!shared || stored.share());
+      // Without that, of many pieces others see what overwrites what they saw.
+      const auto seen = read_all(stored);
+      ASSERT_TRUE(seen) << seen.error().text();
+      if (kind >= 12 && kind < 18 && group.rank() != writer && !shared) extents.clear();
+      if (kind > 18 || shared) extents = {{0, kSize}};
+      for (const Extent& extent : extents)
+        ASSERT_TRUE(std::equal(seen->begin() + extent.offset, seen->begin() + extent.end(),
+                               oracle.bytes.begin() + extent.offset));
+    }
+  });
+}
+
+// In atomic mode, where what all must see finds no room any more: the write is refused, and the commit has all the others.
+TEST(Visibility, AtomicModeRefusesWhatItCannotShow) {
+  constexpr Offset kFull = 1 << 16, kStep = 3;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    ASSERT_TRUE(stored.show_at_once([](Extent) { return false; }));
+    ASSERT_TRUE(group.barrier());
+    if (group.rank() == 0) {
+      Data byte(1, std::byte{'x'}), many(70, std::byte{'y'});
+      for (Offset i = 0; i < kFull; ++i) ASSERT_TRUE(write_list(stored, std::vector<Extent>{{i * kStep, 1}}, byte));
+      std::vector<Extent> behind, within;
+      for (Offset i = 0; i < std::ssize(many); ++i) {
+        behind.push_back({kFull * kStep + i * i, 1});
+        within.push_back({i * kStep + 1, 1});
+      }
+      for (const auto& extents : {std::vector<Extent>{behind.front()}, behind}) {
+        Data data(extents.size(), std::byte{'z'});
+        const Status refused = write_list(stored, extents, data);
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code, Code::kNoMemory);
+      }
+      EXPECT_TRUE(write_list(stored, within, many)) << "a hole of its own, which nobody has seen";
+    }
+    ASSERT_TRUE(group.barrier());
+    ASSERT_TRUE(stored.commit());
+    const auto seen = read_all(stored);
+    ASSERT_TRUE(seen);
+    ASSERT_EQ(std::ssize(*seen), (kFull - 1) * kStep + 1);
+    for (Offset i = 0; i < std::ssize(*seen); ++i) {
+      const char wanted = i % kStep == 0 ? 'x' : i % kStep == 1 && i < 70 * kStep ? 'y' : '\0';
+      ASSERT_EQ(static_cast<char>((*seen)[static_cast<std::size_t>(i)]), wanted) << i;
+    }
+  });
+  const auto check = check_interval_file(*open_memory(file));
+  ASSERT_TRUE(check);
+  EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+}
+
+// In atomic mode all see at once what is written where ranks share bytes, and each its own, on one node and across nodes; and all
+// of it once their views change, or after a commit.
+TEST(Visibility, AtomicModeShowsWritesInOrder) {
+  const std::uint64_t seed = seed_of_this_run();
+  constexpr int kRanks = 4;
+  constexpr Bytes kZone = 20000, kSize = (kRanks + 1) * kZone;  // the first is everybody's
+  int round = 0;
+  for (const ThreadGroupOptions& options :
+       {ThreadGroupOptions{}, ThreadGroupOptions{.shared_memory = false}, ThreadGroupOptions{.ranks_per_node = 2}}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    Oracle oracle;
+    run_threads(kRanks, options, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      IntervalFile& stored = **opened;
+      Random common(seed + static_cast<std::uint64_t>(round));
+      int shift = 0;  // of who has which zone
+      const auto zone_of = [&](int rank) { return Extent{kZone * (1 + (rank + shift) % kRanks), kZone}; };
+      const auto is_shared = [=](Extent range) { return range.offset < kZone; };
+      ASSERT_TRUE(stored.show_at_once(is_shared));
+      for (int turn = 0; turn < kTurns; ++turn) {
+        SCOPED_TRACE("turn " + std::to_string(turn) + ", STRIDIO_SEED=" + std::to_string(seed));
+        const std::int64_t kind = draw(common, 0, 40);
+        const int writer = static_cast<int>(draw(common, 0, kRanks - 1));
+        const Extent zone = kind < 12 ? Extent{0, kZone} : zone_of(writer);
+        std::vector<Extent> extents;
+        if (kind < 33) {
+          const std::int64_t most = kind % 2 == 0 ? 3 : 500;
+          Offset at = zone.offset + draw(common, 0, kZone / 2);
+          while (std::ssize(extents) < most && at + 40 < zone.end()) {
+            extents.push_back({at, draw(common, 1, 40)});
+            at = extents.back().end() + draw(common, 0, 40) * draw(common, 0, 1);
+          }
+          if (kind < 4) extents.push_back({zone_of(writer).offset + draw(common, 0, kZone / 2), 100});
+        }
+        Bytes bytes = 0;
+        for (const Extent& extent : extents) bytes += extent.length;
+        Data data = random_data(common, bytes);
+        const Bytes size = draw(common, 0, kSize);
+        ASSERT_TRUE(group.barrier());
+        bool all_seen = false;
+        if (kind == 36) {
+          ASSERT_TRUE(stored.resize(size));
+          if (group.rank() == 0) oracle.bytes.resize(static_cast<std::size_t>(size));
+        } else if (kind == 37) {
+          ASSERT_TRUE(stored.commit());
+          all_seen = true;
+        } else if (kind == 38) {  // views change
+          ASSERT_TRUE(stored.share());
+          ++shift;
+          all_seen = true;
+        } else if (kind == 39) {  // without a commit, or with one
+          ASSERT_TRUE(stored.show_at_once({}));
+          if (group.rank() == writer) {  // what may have been another's before views changed
+            extents = {{zone_of(writer).offset + size % kZone / 2, kZone / 2}};
+            data = random_data(common, kZone / 2);
+            ASSERT_TRUE(write_list(stored, extents, data));
+            oracle.write(extents, data);
+          } else {
+            random_data(common, kZone / 2);
+          }
+          ASSERT_TRUE(writer != 0 || stored.commit());
+          ASSERT_TRUE(stored.show_at_once(is_shared));
+          ASSERT_TRUE(stored.share());
+        } else if (group.rank() == writer && !extents.empty()) {
+          ASSERT_TRUE(write_list(stored, extents, data));
+          oracle.write(extents, data);
+          if (kind < 4) {  // over what all were told
+            extents = {{extents.back().offset + 50, 70}};
+            data.resize(70);
+            ASSERT_TRUE(write_list(stored, extents, data));
+            oracle.write(extents, data);
+          }
+        }
+        ASSERT_TRUE(group.barrier());
+        for (const Extent& part : {zone_of(group.rank()), Extent{0, kZone}, Extent{0, kSize}}) {
+          if (part.length == kSize && !all_seen) continue;
+          const auto seen = read_extent(stored, part);
+          ASSERT_TRUE(seen) << seen.error().text();
+          ASSERT_TRUE(*seen == oracle.read(part)) << "rank " << group.rank() << ", from " << part.offset;
+        }
+        ASSERT_EQ(*stored.size(), std::ssize(oracle.bytes));
+      }
+      ASSERT_TRUE(stored.commit());
+    });
+    const auto check = check_interval_file(*open_memory(file));
+    ASSERT_TRUE(check);
+    EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+    ++round;
+  }
+}
+
+// Across nodes, where the log is full: as on one.
+TEST(Visibility, AtomicModeAcrossNodesRefusesWhatItCannotShow) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  Oracle oracle;
+  run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    ASSERT_TRUE(stored.show_at_once([](Extent) { return true; }));
+    if (group.rank() == 0) {
+      Random random(1);
+      std::vector<Extent> many;
+      for (Offset i = 0; i < 100000; ++i)
+        many.push_back({many.empty() ? 0 : many.back().end() + draw(random, 1, 9), 1});
+      Data data = random_data(random, std::ssize(many));
+      int written = 0;
+      Status last;
+      for (; written < 100 && (last = write_list(stored, many, data)); ++written) {
+        oracle.write(many, data);
+        data = random_data(random, std::ssize(many));
+      }
+      EXPECT_GT(written, 5);
+      ASSERT_FALSE(last);
+      EXPECT_EQ(last.error().code, Code::kNoMemory);
+    }
+    ASSERT_TRUE(group.barrier());
+    const auto seen = read_all(stored);
+    ASSERT_TRUE(seen && *seen == oracle.bytes) << "rank " << group.rank();
+    ASSERT_TRUE(stored.commit());
+    Data byte(1, std::byte{'x'});
+    ASSERT_TRUE(group.rank() == 0 || write_list(stored, std::vector<Extent>{{0, 1}}, byte)) << "there is room again";
+    ASSERT_TRUE(group.barrier());
+    EXPECT_EQ(*read_extent(stored, {0, 1}), byte);
+  });
+}
+
+// What is written after a share() is newer than all before, whoever wrote it; until the next one, others see the one or the other.
+TEST(Visibility, SharingSettlesAnOrder) {
+  const std::uint64_t seed = seed_of_this_run();
+  constexpr int kRanks = 3, kSharings = 60;
+  constexpr Bytes kZone = 60000;
+  int round = 0;
+  for (const ThreadGroupOptions& options :
+       {ThreadGroupOptions{}, ThreadGroupOptions{.shared_memory = false}, ThreadGroupOptions{.ranks_per_node = 2}}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    Oracle oracle{Data(kRanks * kZone)};
+    run_threads(kRanks, options, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      IntervalFile& stored = **opened;
+      Random common(seed + static_cast<std::uint64_t>(round)), own(common() + static_cast<std::uint64_t>(group.rank()));
+      ASSERT_TRUE(stored.resize(kRanks * kZone));
+      for (int turn = 0; turn < kSharings; ++turn) {
+        SCOPED_TRACE("turn " + std::to_string(turn) + ", STRIDIO_SEED=" + std::to_string(seed));
+        const auto zone_of = [&](int rank) { return Extent{(rank + turn) % kRanks * kZone, kZone}; };
+        const Extent zone = zone_of(group.rank()), another = zone_of((group.rank() + 1) % kRanks);
+        const Data before = oracle.read(another);
+        ASSERT_TRUE(group.barrier());
+        for (auto writes = draw(own, 0, 3); writes > 0; --writes) {
+          std::vector<Extent> extents;
+          const bool many = draw(own, 0, 1) == 1;
+          for (Offset at = zone.offset + draw(own, 0, 30000); at + 300 < zone.end(); at = extents.back().end() + 1) {
+            extents.push_back({at, many ? draw(own, 1, 300) : zone.end() - at});
+            if (!many) break;
+          }
+          Bytes bytes = 0;
+          for (const Extent& each : extents) bytes += each.length;
+          Data data = random_data(own, bytes);
+          ASSERT_TRUE(write_list(stored, extents, data));
+          oracle.write(extents, data);
+        }
+        ASSERT_TRUE(group.barrier());
+        EXPECT_TRUE(*read_extent(stored, zone) == oracle.read(zone)) << "one's own";
+        const Data seen = *read_extent(stored, another), after = oracle.read(another);
+        for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_TRUE(seen[i] == before[i] || seen[i] == after[i]) << i;
+        ASSERT_TRUE(group.barrier());
+        ASSERT_TRUE(draw(common, 0, 9) == 0 ? stored.commit() : stored.share());
+        ASSERT_TRUE(*read_all(stored) == oracle.bytes);
+        ASSERT_TRUE(group.barrier());
+      }
+      ASSERT_TRUE(stored.commit());
+    });
+    run_threads(1, {}, [&](Group& group) {
+      const auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+      ASSERT_TRUE(reader);
+      EXPECT_TRUE(*read_all(**reader) == oracle.bytes);
+    });
+    const auto check = check_interval_file(*open_memory(file));
+    ASSERT_TRUE(check);
+    EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+    ++round;
+  }
+}
+
+// Whose telling the storage says to have failed, where it has not: later writes still count.
+TEST(Visibility, WhatFailsToBeToldMayHaveBeenTold) {
+  class Unsure : public Wrapped {
+   public:
+    using Wrapped::Wrapped;
+    Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+      ASSIGN_OR_RETURN(const Transferred done, Wrapped::writev(extents, memory));
+      const bool head = extents.front().offset > kFirstStored - kHeaderStep && extents.front().offset < kFirstStored;
+      if (head && std::exchange(fails, false)) return fail(Code::kIo, "no answer");
+      return done;
+    }
+    bool fails = false;
+  };
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
+    auto storage = std::make_unique<Unsure>(open_memory(file));
+    Unsure& unsure = *storage;
+    auto opened = IntervalFile::open(group, std::move(storage), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    const auto write = [&](Extent extent, char what) {
+      Data data(static_cast<std::size_t>(extent.length), static_cast<std::byte>(what));
+      return write_list(stored, std::vector<Extent>{extent}, data);
+    };
+    ASSERT_TRUE(group.rank() != 0 || write({0, 2000}, 'a'));
+    ASSERT_TRUE(stored.commit());
+    ASSERT_TRUE(stored.show_at_once([](Extent range) { return range.offset < 1000; }));
+    if (group.rank() == 0) {
+      ASSERT_TRUE(write({100, 10}, 'b'));                                  // so that there is an area
+      EXPECT_EQ(*read_extent(stored, {100, 1}), Data(1, std::byte{'b'}));  // looks around
+      unsure.fails = true;
+      ASSERT_FALSE(write({500, 1000}, 'c'));
+      ASSERT_TRUE(write({1200, 100}, 'd'));
+      EXPECT_EQ(*read_extent(stored, {0, 1}), Data(1, std::byte{'a'}));  // looks around
+      EXPECT_EQ(*read_extent(stored, {1200, 100}), Data(100, std::byte{'d'}));
+    }
+    ASSERT_TRUE(stored.commit());
+    EXPECT_EQ(*read_extent(stored, {1200, 100}), Data(100, std::byte{'d'}));
+  });
+}
+
+// Whoever else writes where the ranks tell each other what they wrote is found out.
+TEST(Visibility, AnInterferedLogIsRefused) {
+  for (const Offset at : {kFirstStored - 2048 + 8, kFirstStored - 2048 + 20}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      IntervalFile& stored = **opened;
+      ASSERT_TRUE(stored.show_at_once([](Extent) { return true; }));
+      Data data(100, std::byte{'x'});
+      if (group.rank() == 0) {
+        ASSERT_TRUE(write_list(stored, std::vector<Extent>{{0, 100}}, data));
+        ASSERT_TRUE(open_memory(file)->write({at, 1}, data.data()));
+      }
+      ASSERT_TRUE(group.barrier());
+      const auto read = read_extent(stored, {0, 100});
+      ASSERT_FALSE(read);
+      EXPECT_EQ(read.error().code, Code::kIo);
+      ASSERT_FALSE(write_list(stored, std::vector<Extent>{{0, 100}}, data));
+      EXPECT_FALSE(stored.commit());
+    });
+  }
+}
+
+}  // namespace
+}  // namespace stridio
