@@ -59,6 +59,14 @@ CLI::Validator seconds() {
   return {check, ""};
 }
 
+CLI::Validator picture_name() {
+  const auto check = [](const std::string& text) {
+    if (text.ends_with(".svg") || text.ends_with(".png")) return std::string();
+    return text + " is no picture: its name must end in .svg or .png";
+  };
+  return {check, ""};
+}
+
 void add_run(CLI::App& app, RunOptions& options, std::string& mpi, std::string& libmpi) {
   CLI::App* run = app.add_subcommand("run", "Run an MPI program with its MPI-IO through Stridio");
   run->add_option("--report", options.report,
@@ -101,7 +109,8 @@ void add_show(CLI::App& app, ShowOptions& options) {
       show->add_subcommand("view", "The views of the ranks, and which of their bytes are private or shared");
   view->add_option("VIEWS", options.source, "A report of `stridio run --report`, or a description of views")
       ->required();
-  view->add_option("--output", options.output, "Draw them to this SVG file");
+  view->add_option("--output", options.output, "Draw them to this file, as SVG or PNG by its ending, .svg or .png")
+      ->check(picture_name());
   view->add_option("--file", options.file, "Of a report: whose views, where several files have some");
   view->add_option("--end", options.end, "How far to look, in bytes")->check(whole_number(0));
   view->footer(

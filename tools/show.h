@@ -9,7 +9,7 @@ namespace stridio {
 struct ShowOptions {
   std::string source;    // the views; form in views.h
   std::string file;      // of a report: whose views; empty: of the only one that has some
-  std::string output;    // an SVG; empty: beside the table nothing is written
+  std::string output;    // a picture, PNG if it ends in .png, else SVG; empty: beside the table nothing is written
   std::int64_t end = 0;  // how far to look; 0: as far as one repetition of all views goes
 };
 

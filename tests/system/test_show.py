@@ -1,12 +1,41 @@
 """`stridio show view`: the views of ranks as a table and as a picture."""
 
+import itertools
 import json
+import struct
 import subprocess
 import xml.etree.ElementTree as ElementTree
+import zlib
 
 from support import CommandTest
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+# Ranks 0 and 1 share two intervals; rank 2 shares none.
+FIGURE = {"end": 125, "views": [{"regions": [[0, 25], [50, 25]]}, {"regions": [[15, 25], [65, 25]]},
+                                {"regions": [[40, 10], [90, 35]]}]}
+
+
+def png_rows(png):
+    """The rows of an RGB picture, from the top, as bytes."""
+    stride = 3 * struct.unpack_from(">I", png, 16)[0]
+    packed, at = b"", 8
+    while at < len(png):
+        length, kind = struct.unpack_from(">I4s", png, at)
+        if kind == b"IDAT":
+            packed += png[at + 8:at + 8 + length]
+        at += 12 + length
+    predictors = (lambda left, up, corner: 0, lambda left, up, corner: left, lambda left, up, corner: up,
+                  lambda left, up, corner: (left + up) // 2,
+                  lambda left, up, corner: min(left, up, corner, key=lambda each: abs(left + up - corner - each)))
+    above, lines = bytes(3 + stride), zlib.decompress(packed)
+    for begin in range(0, len(lines), 1 + stride):
+        line = bytearray(3) + lines[begin + 1:begin + 1 + stride]
+        predict = predictors[lines[begin]]
+        for i in range(3, len(line)):
+            line[i] = (line[i] + predict(line[i - 3], above[i], above[i - 3])) % 256
+        above = line
+        yield bytes(line[3:])
 
 
 class ShowView(CommandTest):
@@ -18,9 +47,8 @@ class ShowView(CommandTest):
         return done.stdout if status == 0 else done.stderr
 
     def test_the_papers_figure(self):
-        views = [{"regions": [[0, 25], [50, 25]]}, {"regions": [[15, 25], [65, 25]]}, {"regions": [[40, 10], [90, 35]]}]
         picture = self.folder / "figure.svg"
-        text = self.show({"end": 125, "views": views}, "--output", str(picture))
+        text = self.show(FIGURE, "--output", str(picture))
         self.assertIn("8 intervals in 125 bytes; 105 bytes private; 20 bytes shared by 2\n", text)
         self.assertIn("          15 - 24           shared by ranks 0-1\n", text)
         self.assertIn("          90 - 124          private to rank 2\n", text)
@@ -28,6 +56,40 @@ class ShowView(CommandTest):
         titles = [title.text for title in drawn.iter(f"{SVG}title")]
         # Each rank's row, and that of all: a private interval twice, one of two ranks three times.
         self.assertEqual(len(titles), 6 * 2 + 2 * 3)
+
+    def test_as_png(self):
+        picture = self.folder / "figure.png"
+        self.show(FIGURE, "--output", str(picture))
+        png = picture.read_bytes()
+        self.assertTrue(png.startswith(b"\x89PNG\r\n\x1a\n"))
+        self.assertEqual(struct.unpack_from(">4sII", png, 12), (b"IHDR", 2200, 324))
+        private, shared, nothing = (bytes.fromhex(color) for color in ("56B4E9", "E69F00", "FFFFFF"))
+        middles = list(itertools.islice(png_rows(png), 86, 219, 44))  # of the ranks' rows and that of all
+        for row, colors in enumerate(((private, shared, nothing, nothing), (nothing, shared, nothing, nothing),
+                                      (nothing, nothing, private, private), (private, shared, private, private))):
+            for byte, color in zip((5, 20, 45, 100), colors):
+                with self.subTest(row=row, byte=byte):
+                    x = 2 * (80 + 8 * byte + 4)
+                    self.assertEqual(middles[row][3 * x:3 * x + 3], color)
+
+    def test_what_is_small_is_seen(self):
+        picture = self.folder / "small.svg"
+        for regions, drawn in (([[500, 1]], 1), ([[0, 1], [2, 1]], 1), ([[0, 1], [1 << 19, 1]], 2)):
+            with self.subTest(regions=regions):
+                self.show({"end": 1 << 20, "views": [{"regions": regions}]}, "--output", str(picture))
+                boxes = ElementTree.parse(picture).iter(f"{SVG}rect")
+                seen = [box for box in boxes if box.find(f"{SVG}title") is not None]
+                self.assertEqual(len(seen), 2 * drawn)  # in the rank's row, and that of all
+                for box in seen:
+                    self.assertGreaterEqual(float(box.get("width")), 0.3)
+                    self.assertGreaterEqual(float(box.get("fill-opacity")), 0.15)
+
+    def test_the_ending_says_which_picture(self):
+        for name in ("views.pdf", "views", "png"):
+            picture = self.folder / name
+            said = self.show(FIGURE, "--output", str(picture), status=125)
+            self.assertIn(f"{picture} is no picture: its name must end in .svg or .png", said)
+            self.assertFalse(picture.exists())
 
     def test_vectors_and_boxes_repeat(self):
         box = {"sizes": [4, 8], "subsizes": [4, 1], "starts": [0, 7], "element": 2}  # the last 2 bytes of 16
@@ -68,11 +130,13 @@ class ShowView(CommandTest):
                 self.assertNotIn("json.exception", said)
 
     def test_no_half_picture_stays(self):
-        source, picture = self.folder / "views.json", self.folder / "picture.svg"
+        source = self.folder / "views.json"
         source.write_text(json.dumps({"views": [{"vector": [1000, 1, 2]}]}))
-        words = [self.stridio, "show", "view", source, "--output", picture]
-        done = subprocess.run(["sh", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "sh", *words], capture_output=True,
-                              text=True)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("picture.svg", done.stderr)
-        self.assertFalse(picture.exists())
+        for ending in ("svg", "png"):
+            picture = self.folder / f"picture.{ending}"
+            words = [self.stridio, "show", "view", source, "--output", picture]
+            done = subprocess.run(["sh", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$@"', "sh", *words],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(picture.name, done.stderr)
+            self.assertFalse(picture.exists())
