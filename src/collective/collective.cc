@@ -21,14 +21,14 @@ Result<Entry> enter(Group& group, const RankShape& shape, const Status& ready, c
   return agree_on_entry(group, shape, ready, request.file, request.cache);
 }
 
-// In atomic mode under a lock from the first to the last byte, which is given back before anybody is waited for.
+// In atomic mode it is over, and what was held given back, before anybody is waited for.
 Result<Transferred> execute_alone(Storage& storage, const CollectiveRequest& request, AccessPlan plan, Times& times) {
-  std::unique_ptr<RangeLock> lock;
-  if (request.hold && !request.file.empty()) {
-    ASSIGN_OR_RETURN(lock, request.hold());
-    plan.locked = false;  // within that one
-  }
-  return execute(plan, storage, request.direction, request.file, request.memory, times);
+  const auto access = [&](Storage& to) {
+    return execute(plan, to, request.direction, request.file, request.memory, times);
+  };
+  if (!request.atomically || request.file.empty()) return access(storage);
+  plan.locked = false;  // within what is held
+  return request.atomically(access);
 }
 
 using Clock = std::chrono::steady_clock;

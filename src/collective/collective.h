@@ -29,6 +29,9 @@ struct Known {
   PatternCache* cache = nullptr;
 };
 
+// An access, by which storage it is told.
+using AccessTo = std::function<Result<Transferred>(Storage&)>;
+
 struct CollectiveRequest {
   Direction direction = Direction::kRead;
   Pattern file;
@@ -36,8 +39,8 @@ struct CollectiveRequest {
   std::optional<Error> invalid = {};  // a rank whose arguments were bad: its file and memory are empty
   AccessRules access;                 // for the independent strategy
   CollectiveRules rules;              // the same on all ranks
-  // Atomic mode: what a rank holds while it carries out its request on its own.
-  std::function<Result<std::unique_ptr<RangeLock>>()> hold = {};
+  // Atomic mode: carries out what a rank does on its own, in one.
+  std::function<Result<Transferred>(const AccessTo&)> atomically = {};
   Profile profile;
   Correction correction = {};     // of the direction, as this rank has learnt it
   PatternCache* cache = nullptr;  // null: nothing is kept for the next call

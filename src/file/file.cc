@@ -422,8 +422,25 @@ Result<Bytes> FileImpl::transfer(const Access& access) {
 // Where all writers lock their ranges, since holes may be written back, atomic accesses do so too.
 Result<std::unique_ptr<RangeLock>> FileImpl::hold(Direction direction, Extent range) {
   const bool whole_range = parts_.hints.ds_write == Switch::kEnable;
-  const LockMode mode = direction == Direction::kRead ? LockMode::kShared : LockMode::kExclusive;
+  const LockMode writes = parts_.interval ? LockMode::kTogether : LockMode::kExclusive;
+  const LockMode mode = direction == Direction::kRead ? LockMode::kShared : writes;
   return shared_.atomicity->hold(range, mode, whole_range);
+}
+
+// An interval file stores bytes beside those that they replace. Only that they count from now on is done under the locks, which
+// keep readers out: whose write is the later one the file knows.
+Result<Transferred> FileImpl::atomically(Direction direction, Extent range, const AccessTo& access) {
+  if (direction == Direction::kRead || !parts_.interval) {
+    ASSIGN_OR_RETURN(const auto lock, hold(direction, range));
+    return access(*parts_.storage);
+  }
+  for (;;) {
+    const auto whole = parts_.interval->begin_whole();
+    ASSIGN_OR_RETURN(const Transferred moved, access(*whole));
+    ASSIGN_OR_RETURN(const auto lock, hold(direction, range));
+    ASSIGN_OR_RETURN(const bool counts, whole->count());
+    if (counts) return moved;
+  }
 }
 
 // What is one piece in file and memory, and one request, needs no plan: programs make millions of such calls.
@@ -460,14 +477,16 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
     rules.other_writers = writing.emplace(shared_.writers).others();
   const AccessPlan plan = plan_access(shape, storage.caps(), parts_.profile, rules, correction(direction));
   if (plan.method == Method::kMapped) writing.reset();
-  std::unique_ptr<RangeLock> lock;
-  if (atomic_ && !file.empty()) {
-    ASSIGN_OR_RETURN(lock, hold(direction, file.bounds()));
-  }
-  const auto start = Clock::now();
-  ASSIGN_OR_RETURN(const Transferred moved, execute(plan, storage, direction, file, memory, parts_.report->times()));
+  double seconds = 0;
+  const auto access = [&](Storage& to) {
+    const auto start = Clock::now();
+    auto moved = execute(plan, to, direction, file, memory, parts_.report->times());
+    seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    return moved;
+  };
+  const bool alone = !atomic_ || file.empty();
+  ASSIGN_OR_RETURN(const Transferred moved, alone ? access(storage) : atomically(direction, file.bounds(), access));
   if (!moved.eof) {
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     correct(direction, [&](Correction& all) { all.learn(plan.method, plan.uncorrected_seconds, seconds); });
   }
   const std::string why = wants_reasons() ? plan.explain() : std::string();
@@ -510,7 +529,10 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   request.correction = correction(access.direction);
   request.cache = &patterns_;
   request.explains = wants_reasons();
-  if (atomic_) request.hold = [&] { return hold(access.direction, request.file.bounds()); };
+  if (atomic_)
+    request.atomically = [&](const AccessTo& alone) {
+      return atomically(access.direction, request.file.bounds(), alone);
+    };
   if (access.direction == Direction::kWrite) {
     ASSIGN_OR_RETURN(const bool kept, kept_together(request));
     if (kept) return keep(request.file, request.memory, true);

@@ -70,6 +70,7 @@ class FileImpl final : public File {
   Result<Bytes> transfer_alone(const Access& access);
   Result<Bytes> transfer_together(const Access& access);
   Result<std::unique_ptr<RangeLock>> hold(Direction direction, Extent range);
+  Result<Transferred> atomically(Direction direction, Extent range, const AccessTo& access);
   bool wants_reasons() const { return parts_.explain || !parts_.report_directory.empty(); }
   bool is_one_request(Direction direction, const Pattern& file, const Memory& memory) const;
   Result<Transferred> move_one(Direction direction, Storage& storage, const Pattern& file, const Memory& memory);

@@ -378,6 +378,13 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
 }
 
 Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::span<const Span> memory) {
+  return write(extents, memory,
+               [&](const Appended& appended) { return count(extents, note(extents, appended, written_)); });
+}
+
+// `stored` is called when the bytes are, under the lock.
+Result<Transferred> IntervalFile::write(std::span<const Extent> extents, std::span<const Span> memory,
+                                        const std::function<Status(const Appended&)>& stored) {
   RETURN_IF_ERROR(check_writable());
   if (auto valid = check_request(extents, memory); !valid) return refuse(valid.error().code, valid.error().what);
   RETURN_IF_ERROR(check_end(bounds_of(extents).end(), "writing"));
@@ -388,7 +395,7 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
     const auto epoch = stay_in_epoch();
     {
       const std::scoped_lock lock(mutex_);
-      if (broken_) return refuse(Code::kIo, "a commit has failed at its last step: open the interval file anew");
+      RETURN_IF_ERROR(check_whole());
       RETURN_IF_ERROR(reclaim(bytes));
     }
     const auto appended = guarded([&] { return append(bytes, memory); });
@@ -397,11 +404,56 @@ Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::s
       note_failed(extents, appended.error());
       return fail(appended.error());
     }
-    RETURN_IF_ERROR(log(extents, note(extents, *appended, written_)));
-    note_repeated(extents);
-    for (const Extent& extent : extents)
-      if (!extent.empty()) seen_.size = std::max(seen_.size, extent.end());
+    RETURN_IF_ERROR(stored(*appended));
     return appended->moved;
+  });
+}
+
+// These bytes are part of the file from now on.
+Status IntervalFile::count(std::span<const Extent> extents, std::span<const Piece> pieces) {
+  RETURN_IF_ERROR(log(extents, pieces));
+  note_repeated(extents);
+  for (const Extent& extent : extents)
+    if (!extent.empty()) seen_.size = std::max(seen_.size, extent.end());
+  return {};
+}
+
+std::unique_ptr<IntervalFile::Whole> IntervalFile::begin_whole() {
+  const std::scoped_lock lock(mutex_);
+  return std::make_unique<Whole>(*this);
+}
+
+Result<Transferred> IntervalFile::Whole::writev(std::span<const Extent> extents, std::span<const Span> memory) {
+  return file_.write(extents, memory, [&](const Appended& appended) -> Status {
+    if (file_.seen_.generation != since_) return {};  // of two epochs: count() will tell
+    const std::vector<Piece> pieces = note(extents, appended, written_);
+    extents_.insert(extents_.end(), extents.begin(), extents.end());
+    pieces_.insert(pieces_.end(), pieces.begin(), pieces.end());
+    return {};
+  });
+}
+
+Result<bool> IntervalFile::Whole::count() {
+  return guarded([&]() -> Result<bool> {
+    const auto epoch = file_.stay_in_epoch();
+    const std::scoped_lock lock(file_.mutex_);
+    RETURN_IF_ERROR(file_.check_whole());
+    const std::vector<Extent> extents = std::exchange(extents_, {});
+    if (file_.seen_.generation != since_) return false;
+    auto& fragments = file_.written_.fragments;
+    fragments.insert(fragments.end(), written_.fragments.begin(), written_.fragments.end());
+    file_.written_.bytes += written_.bytes;
+    RETURN_IF_ERROR(file_.count(extents, pieces_));
+    return true;
+  });
+}
+
+IntervalFile::Whole::~Whole() {
+  if (extents_.empty()) return;
+  (void)guarded([&]() -> Status {
+    const std::scoped_lock lock(file_.mutex_);
+    file_.note_failed(extents_, Error{.code = Code::kIo, .what = "it did not come to its end"});
+    return {};
   });
 }
 
@@ -712,6 +764,11 @@ Status IntervalFile::check_end(Offset end, const char* what) const {
                     .what = fmt::format("{} up to byte {}: an interval file has at most 2^62 bytes", what, end),
                     .sys_errno = EFBIG,
                     .path = path()});
+}
+
+Status IntervalFile::check_whole() const {
+  if (!broken_) return {};
+  return refuse(Code::kIo, "a commit has failed at its last step: open the interval file anew");
 }
 
 Status IntervalFile::check_writable() const {

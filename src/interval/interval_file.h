@@ -49,6 +49,9 @@ class IntervalFile final : public Storage {
   // Whether, and from now on where, a write is visible to all when it returns, as atomic mode wants it; nothing: where it is
   // small. By all ranks alike, with none in an access. Outside of where, the ranks' accesses do not meet, until a share().
   Status show_at_once(std::function<bool(Extent)> where);
+  // What one access writes through it is stored at once, and is part of the file, as one write, when count() says so.
+  class Whole;
+  std::unique_ptr<Whole> begin_whole();
   // The generation that is read from, and its parts.
   const Root& root() const { return seen_.generation->root(); }
   Result<std::shared_ptr<const Part>> part(std::size_t i) { return seen_.generation->part(i, *storage_); }
@@ -139,6 +142,9 @@ class IntervalFile final : public Storage {
   Status take_chunk(Bytes bytes, std::optional<Extent>& last);
   Result<std::vector<Extent>> allocate(Bytes bytes, bool& last);
   Result<Extent> allocate_whole(Bytes bytes);
+  Result<Transferred> write(std::span<const Extent> extents, std::span<const Span> memory,
+                            const std::function<Status(const Appended&)>& stored);
+  Status count(std::span<const Extent> extents, std::span<const Piece> pieces);
   Result<Appended> append(Bytes bytes, std::span<const Span> memory);
   static std::vector<Piece> note(std::span<const Extent> extents, const Appended& appended, Written& written);
   Status log(std::span<const Extent> extents, std::span<const Piece> pieces);
@@ -151,6 +157,7 @@ class IntervalFile final : public Storage {
   Status reclaim(Bytes wanted);
   tl::unexpected<Error> refuse(Code code, std::string what) const;
   tl::unexpected<Error> too_many() const;
+  Status check_whole() const;
   Status check_writable() const;
   Status check_end(Offset end, const char* what) const;
   void note_failed(std::span<const Extent> extents, const Error& why);
@@ -199,6 +206,40 @@ class IntervalFile final : public Storage {
   std::mutex lengthening_;  // of who makes it reach further
   Bytes stored_size_ = 0;   // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
+};
+
+class IntervalFile::Whole final : public Storage {
+ public:
+  explicit Whole(IntervalFile& file) : file_(file), since_(file.seen_.generation) {}
+  // What has not been counted has failed.
+  ~Whole() override;
+
+  // False, and nothing happens, where a commit came between: its space may have been given away, and it must be written again.
+  Result<bool> count();
+
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override;
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    return file_.readv(extents, memory);
+  }
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    return file_.map(range, writes, body);
+  }
+  Result<Bytes> size() override { return file_.size(); }
+  Status resize(Bytes size) override { return file_.resize(size); }
+  Status reserve(Bytes size) override { return file_.reserve(size); }
+  Status sync() override { return file_.sync(); }
+  void expect_write(Bytes bytes) override { file_.expect_write(bytes); }
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return file_.lock(range, mode); }
+  bool has_locks() override { return file_.has_locks(); }
+  Caps caps() const override { return file_.caps(); }
+  const std::string& path() const override { return file_.path(); }
+
+ private:
+  IntervalFile& file_;
+  const std::shared_ptr<Generation> since_;
+  Written written_ = {};  // of it the fragments
+  std::vector<Extent> extents_;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace stridio

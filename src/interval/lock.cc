@@ -30,7 +30,7 @@ class StorageLocks final : public LockManager {
                                           LockMode mode) override {
     auto held = std::make_unique<HeldRanges>();
     for (const Extent& each : side_ranges(intervals, range)) {
-      ASSIGN_OR_RETURN(auto lock, storage_.lock(each, mode));
+      ASSIGN_OR_RETURN(auto lock, storage_.lock(each, mode == LockMode::kTogether ? LockMode::kExclusive : mode));
       held->add(std::move(lock));
     }
     return held;

@@ -23,8 +23,8 @@ struct IntervalLock {
 class LockManager {
  public:
   virtual ~LockManager() = default;
-  // Waits until nobody else holds a conflicting lock: a common interval, ranges that meet, and not both shared. `intervals`
-  // ascend; an interval is locked in `range` of the file only. First come, first served. What a process held that has died
+  // Waits until nobody else holds a conflicting lock: a common interval, ranges that meet, and not both shared, or both
+  // kTogether (by the storage that is exclusive). `intervals` ascend; an interval is locked in `range` of the file only. First come, first served. What a process held that has died
   // is taken from it, as far as this process can see that.
   virtual Result<std::unique_ptr<RangeLock>> lock(std::span<const IntervalLock> intervals, Extent range,
                                                   LockMode mode) = 0;

@@ -53,14 +53,14 @@ struct Request {
     return std::all_of(other.locks.begin(), other.locks.begin() + other.count, [&](auto lock) { return names(lock); });
   }
   bool conflicts(const Request& other) const {
-    if (mode == LockMode::kShared && other.mode == LockMode::kShared) return false;
+    if (mode == other.mode && mode != LockMode::kExclusive) return false;
     if (intersect(range, other.range).empty()) return false;
     if (other.count > kMostLocks) return count > 0;
     return std::any_of(other.locks.begin(), other.locks.begin() + other.count, [&](auto lock) { return names(lock); });
   }
   bool covers(const Request& other) const {
     return range.offset <= other.range.offset && range.end() >= other.range.end() &&
-           (mode == LockMode::kExclusive || other.mode == LockMode::kShared) && names_all(other);
+           (mode == LockMode::kExclusive || mode == other.mode) && names_all(other);
   }
 };
 

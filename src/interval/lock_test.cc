@@ -212,6 +212,36 @@ TEST_P(LockThreads, RangesThatDoNotMeetAreHeldTogether) {
 INSTANTIATE_TEST_SUITE_P(Where, LockThreads, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "Memory" : "Storage"; });
 
+// Those of a kind that excludes only others hold one lock at the same time, and readers wait for all of them.
+TEST(LockTables, AKindIsHeldTogether) {
+  static std::atomic<int> inside, read;
+  inside = read = 0;
+  run_threads(3, {}, [](Group& group) {
+    const auto storage = open_memory(make_memory_file());
+    auto manager = make_lock_manager(group, *storage);
+    ASSERT_TRUE(manager);
+    ASSERT_TRUE(group.barrier());
+    const IntervalLock lock{0, 0};
+    for (int turn = 1; turn <= 3; ++turn) {  // cached ones too
+      if (group.rank() < 2) {
+        const auto held = (*manager)->lock({&lock, 1}, {0, 10}, LockMode::kTogether);
+        ASSERT_TRUE(held);
+        ++inside;
+        const auto patience = std::chrono::steady_clock::now() + 10s;
+        while (inside < 2 * turn && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(1ms);
+        EXPECT_EQ(inside, 2 * turn);
+        std::this_thread::sleep_for(5ms);
+        EXPECT_EQ(read, turn - 1);
+      } else {
+        while (inside < 2 * turn) std::this_thread::sleep_for(1ms);
+        ASSERT_TRUE((*manager)->lock({&lock, 1}, {5, 10}, LockMode::kShared));
+        ++read;
+      }
+      ASSERT_TRUE(group.barrier());
+    }
+  });
+}
+
 // Readers that follow each other without a gap do not keep a writer out, for the managers keep the order of requests.
 TEST(LockTables, AWriterIsServedInItsTurn) {
   run_threads(3, {}, [](Group& group) {

@@ -377,5 +377,81 @@ TEST(Visibility, AnInterferedLogIsRefused) {
   }
 }
 
+// What one access writes through it, window by window, counts from one moment on, for this rank and the others; where a commit comes
+// between, it is written again; where it comes to no end, it keeps a commit from being made until it is repeated.
+TEST(Visibility, AWholeAccessCountsAtOnce) {
+  constexpr Bytes kSize = 100000, kLength = 777;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  const auto windows_of = [](Offset begin) {
+    std::vector<std::vector<Extent>> windows(2);
+    for (std::size_t i = 0; i < 40; ++i)
+      windows[i / 20].push_back({begin + 2 * kLength * static_cast<Offset>(i), kLength});
+    return windows;
+  };
+  run_threads(2, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    ASSERT_TRUE(stored.resize(kSize));
+    ASSERT_TRUE(stored.show_at_once([](Extent) { return true; }));
+    const auto write = [&](Storage& to, Offset begin, char value) {
+      for (const auto& window : windows_of(begin)) {
+        Data data(window.size() * kLength, std::byte(value));
+        ASSERT_TRUE(write_list(to, window, data));
+      }
+    };
+    const auto expect = [&](Offset begin, char value) {
+      const auto all = read_all(stored);
+      ASSERT_TRUE(all) << all.error().text();
+      for (const auto& window : windows_of(begin))
+        for (const Extent& each : window)
+          for (Offset at = each.offset; at < each.end(); ++at)
+            ASSERT_EQ(static_cast<char>((*all)[static_cast<std::size_t>(at)]), value) << at;
+    };
+    const Offset mine = group.rank() * kLength, theirs = kLength - mine;
+    {
+      const auto whole = stored.begin_whole();
+      write(*whole, mine, 'a');
+      ASSERT_TRUE(group.barrier());
+      expect(mine, '\0');
+      expect(theirs, '\0');
+      ASSERT_TRUE(group.barrier());
+      const auto counts = whole->count();
+      ASSERT_TRUE(counts && *counts);
+      ASSERT_TRUE(group.barrier());
+      expect(mine, 'a');
+      expect(theirs, 'a');
+      ASSERT_TRUE(group.barrier());
+    }
+    ASSERT_TRUE(stored.commit());
+    {
+      const auto whole = stored.begin_whole();
+      write(*whole, mine, 'b');
+      write(stored, mine, 'c');
+      ASSERT_TRUE(stored.commit());
+      const auto counts = whole->count();
+      ASSERT_TRUE(counts);
+      EXPECT_FALSE(*counts);
+      expect(mine, 'c');
+    }
+    ASSERT_TRUE(stored.commit()) << "what was to be written again is no failure";
+    {
+      const auto whole = stored.begin_whole();
+      write(*whole, mine, 'd');
+    }
+    const Status commit = stored.commit();
+    ASSERT_FALSE(commit);
+    EXPECT_NE(commit.error().what.find("it can be repeated"), std::string::npos);
+    write(stored, mine, 'e');
+    ASSERT_TRUE(stored.commit());
+    expect(mine, 'e');
+    expect(theirs, 'e');
+  });
+  const auto check = check_interval_file(*open_memory(file));
+  ASSERT_TRUE(check);
+  EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+}
+
 }  // namespace
 }  // namespace stridio

@@ -39,9 +39,9 @@ struct Transferred {
   }
 };
 
-// kExclusiveNow is kExclusive, but fails with kFileInUse where it would have to wait. kAsk only asks whether it would: what it
+// kTogether, of lock managers only, excludes all but its own kind. kExclusiveNow is kExclusive, but fails with kFileInUse where it would have to wait. kAsk only asks whether it would: what it
 // returns holds nothing.
-enum class LockMode { kShared, kExclusive, kExclusiveNow, kAsk };
+enum class LockMode { kShared, kTogether, kExclusive, kExclusiveNow, kAsk };
 
 // Every byte that a file can have, as a range to lock.
 inline constexpr Extent kWholeFile{0, std::numeric_limits<Offset>::max()};
