@@ -102,9 +102,11 @@ IntervalMap draw_map(Input& in, std::span<const Extent> runs, Offset& at) {
   return builder.finish();
 }
 
+const Offset kHeaderAt = slot_of(kBirth + 1);
+
 struct File {
   std::unique_ptr<Storage> storage = open_memory(make_memory_file());
-  Root root{.generation = 1, .size = 0, .processes = 2, .parts = {}};
+  Root root{.generation = kBirth + 1, .size = 0, .processes = 2, .parts = {}};
   std::vector<IntervalMap> maps;
   Extent root_place;
 };
@@ -153,9 +155,10 @@ std::optional<File> make_file(Input& in, bool any_maps) {
     file.root.parts.push_back(entry);
   }
   const Data bytes = encode(file.root);
-  const Header header{.generation = 1, .root = {end, static_cast<Bytes>(bytes.size())}, .root_sum = crc32c(bytes)};
+  const Header header{
+      .generation = kBirth + 1, .root = {end, static_cast<Bytes>(bytes.size())}, .root_sum = crc32c(bytes)};
   check(file.storage->write(header.root, bytes.data()).has_value(), "memory can be written");
-  check(file.storage->write({0, kHeaderBytes}, encode(header).data()).has_value(), "memory can be written");
+  check(file.storage->write({kHeaderAt, kHeaderBytes}, encode(header).data()).has_value(), "memory can be written");
   file.root_place = header.root;
   return file;
 }
@@ -279,7 +282,7 @@ void check_whole(Input in) {
   check(log.empty(), "a log can be emptied");
 
   // Another generation takes over what is known of this one; then there is damage.
-  std::vector<Extent> places = {{0, kHeaderBytes}, file->root_place};
+  std::vector<Extent> places = {{kHeaderAt, kHeaderBytes}, file->root_place};
   for (const PartEntry& part : file->root.parts) {
     places.push_back(part.metadata);
     places.insert(places.end(), part.runs.begin(), part.runs.end());

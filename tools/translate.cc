@@ -110,7 +110,8 @@ Result<Opened> open_source(Group& group, const std::string& path) {
   RETURN_IF_ERROR(agree(group, head ? Status() : fail(head.error())));
   if (head->content() != Head::Content::kIntervals) return Opened{nullptr, *std::move(storage)};
   const bool locks = (*storage)->has_locks();
-  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false, {*std::move(head), nullptr}));
+  ASSIGN_OR_RETURN(auto interval,
+                   IntervalFile::open(group, *std::move(storage), false, {*std::move(head), nullptr, false}));
   return Opened{std::move(interval), nullptr, locks};
 }
 

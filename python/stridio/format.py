@@ -7,12 +7,13 @@ import google_crc32c
 import numpy as np
 
 MAGIC = b"\x89SIF\r\n\x1a\n"
-VERSION = 2
-HEADERS = (0, 4096, 8192, 12288)
+VERSION = 3
+HEADERS = (0, 4096, 8192, 12288, 16384)
 HEADER_BYTES = 64
 CELL = 16384  # stored bytes are summed by cells of this grid
-FIRST_STORED = CELL
+FIRST_STORED = 20480
 LARGEST = 1 << 62
+BIRTH = 1  # the generation that is empty, and has no root
 LAST_GENERATION = (1 << 60) - 2
 
 
@@ -91,6 +92,7 @@ def decode_header(data):
     if version != VERSION:
         raise UnknownVersion(f"the interval file has format version {version}; this reader knows {VERSION}")
     fields.require(header.root[0] >= FIRST_STORED and 0 < header.generation <= LAST_GENERATION)
+    fields.require(header.generation != BIRTH or header.root[1] == 0)
     return header
 
 
@@ -98,17 +100,22 @@ def newest_header(data):
     """Of the file's first bytes."""
     if not begins_interval_file(data):
         raise IntervalError("not an interval file")
-    found, wrong = [], None
+    found, wrong = [], []
     for at in HEADERS:
         try:
             found.append(decode_header(data[at : at + HEADER_BYTES]))
         except UnknownVersion:
             raise
         except IntervalError as error:
-            wrong = wrong or error
-    if not found:
-        raise wrong
-    return max(found, key=lambda header: header.generation)
+            if data[at : at + len(MAGIC)] == MAGIC:
+                wrong.append(error)
+    newest = max(found, key=lambda header: header.generation, default=None)
+    # A commit that was cut off has torn the two copies of one slot.
+    if not found or (newest.generation == BIRTH and len(wrong) > 2):
+        raise wrong[0]
+    if newest.generation == BIRTH and HEADER_BYTES < len(data) < HEADERS[1] + HEADER_BYTES:
+        raise damaged(f"truncated: it has {len(data)} bytes")
+    return newest
 
 
 @dataclass(frozen=True)

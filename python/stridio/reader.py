@@ -8,7 +8,9 @@ from collections import OrderedDict
 
 import numpy as np
 
-from .format import CELL, HEADER_BYTES, HEADERS, damaged, decode_part, decode_root, IntervalError, crc32c, newest_header
+from .format import (
+    BIRTH, CELL, HEADER_BYTES, HEADERS, IntervalError, Root, crc32c, damaged, decode_part, decode_root, newest_header,
+)  # fmt: skip
 
 PINS = (1 << 62) + 1  # and the generation's number: where its readers hold a lock
 TRIES = 100
@@ -49,8 +51,11 @@ class IntervalFile:
         else:
             raise IntervalError("the interval file is committed faster than it can be opened")
         self.generation = header.generation
-        root = self._verified(header.root, header.root_sum, "the root")
-        self.root = self._checked(decode_root, root)
+        if header.generation == BIRTH:
+            self.root = Root(BIRTH, 0, 0, [], 0)
+        else:
+            root = self._verified(header.root, header.root_sum, "the root")
+            self.root = self._checked(decode_root, root)
         self.size = self.root.size
         if self.root.end > self._length():
             raise damaged(f"truncated: data lie up to {self.root.end}")

@@ -19,6 +19,7 @@
 #endif
 
 #include "access/deep.h"
+#include "base/crew.h"
 #include "base/guarded.h"
 #include "pattern/copy.h"
 
@@ -133,7 +134,7 @@ class Calibration {
   }
 
   Status measure_overlap(StorageCosts& costs, int tries) {
-    storage_.crew().run(kDeepest - 1, [] {});  // threads are started once
+    Crew::of_process().run(kDeepest - 1, [] {});  // threads are started once
     double extending = 0;
     if (direction_ == Direction::kWrite) {
       // As many at once as are first tried within the file: one by one they take long enough to be told apart on a busy machine.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "base/crew.h"
 #include "base/guarded.h"
 #include "storage/request.h"
 
@@ -89,7 +90,7 @@ Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::sp
     std::iter_swap(parts.list.begin(), last);
     move(next++);
   }
-  storage.crew().run(std::min(static_cast<std::size_t>(deep.depth), parts.list.size()) - 1, work);
+  Crew::of_process().run(std::min(static_cast<std::size_t>(deep.depth), parts.list.size()) - 1, work);
   return sum(moved);
 }
 

@@ -141,8 +141,7 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   };
   const auto end = [&](Half& half) -> Result<Bytes> {
     const Stopwatch watch(times.storage);
-    while (!half.beside.idle_within(std::chrono::seconds(1))) {
-    }
+    half.beside.wait();
     ASSIGN_OR_RETURN(const Transferred moved, std::exchange(half.moved, Transferred{}));
     done += moved;
     return moved.bytes;

@@ -1,10 +1,25 @@
 #include "base/crew.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/worker.h"
 
 namespace stridio {
+
+// Never destroyed: nothing waits for its threads when the process ends. A forked child has none of them, and gets its own.
+Crew& Crew::of_process() {
+  static std::mutex mutex;
+  static Crew* crew = nullptr;
+  static pid_t owner = 0;
+  const std::scoped_lock lock(mutex);
+  if (const pid_t self = ::getpid(); self != owner) {
+    crew = new Crew;
+    owner = self;
+  }
+  return *crew;
+}
 
 Crew::~Crew() {
   {

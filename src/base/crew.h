@@ -13,6 +13,9 @@ namespace stridio {
 // with the Crew, in which nothing may run by then.
 class Crew {
  public:
+  // The process's own, which lasts as long: to start and end threads for each file takes longer than many a file's requests.
+  static Crew& of_process();
+
   Crew() = default;
   ~Crew();
   Crew(const Crew&) = delete;

@@ -41,10 +41,14 @@ void Worker::post_or_run(const std::function<void()>& task) {
   try {
     return post(task);
   } catch (const std::exception&) {
-    while (!idle_within(std::chrono::seconds(1))) {
-    }
+    wait();
   }
   task();
+}
+
+void Worker::wait() {
+  while (!idle_within(std::chrono::seconds(1))) {
+  }
 }
 
 bool Worker::idle_within(std::chrono::microseconds longest) {

@@ -25,6 +25,8 @@ class Worker {
   void post(std::function<void()> task);
   // Where there is no thread or memory for that, the task runs here, after those before it.
   void post_or_run(const std::function<void()>& task);
+  // Until every posted task has ended.
+  void wait();
   // Whether every posted task has ended, after waiting for that at most `longest`.
   bool idle_within(std::chrono::microseconds longest);
 

@@ -499,8 +499,7 @@ Status AcrossNodes::beside_storage(Rest rest) {
     return {};
   }));
   const Status done = guarded(rest);
-  while (!worker_.idle_within(std::chrono::seconds(1))) {
-  }
+  worker_.wait();
   note(std::move(stored));
   return done;
 }

@@ -174,8 +174,7 @@ void TwoPhase::write_beside() {
 void TwoPhase::finish_write(int slot) {
   const Stopwatch watch(times_.storage);
   Write& write = writes_[static_cast<std::size_t>(slot % plan_.slots)];
-  while (!write.beside.idle_within(std::chrono::seconds(1))) {
-  }
+  write.beside.wait();
   if (status_) status_ = std::exchange(write.done, {});
 }
 

@@ -121,9 +121,17 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
   return all;
 }
 
+struct Wanted {
+  bool intervals = false;
+  bool newborn = false;  // the file was not there before
+};
+
 // What a file is, its content says; an empty one becomes what is `wanted`.
-Result<bool> is_interval_file(Storage& storage, const FileParts& parts, bool wanted, IntervalFile::Begun& begun) {
-  if (wanted && parts.mode.writes()) {
+Result<bool> is_interval_file(Storage& storage, const FileParts& parts, const Wanted& wanted,
+                              IntervalFile::Begun& begun) {
+  if (wanted.intervals && wanted.newborn && parts.profile.write.waits()) {
+    ASSIGN_OR_RETURN(begun, IntervalFile::begin_newborn(storage));
+  } else if (wanted.intervals && parts.mode.writes()) {
     ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
     if (begun.head.content() == Head::Content::kOther)
       warn(fmt::format("{} is a flat file and stays one, though an interval file is asked for: delete it before",
@@ -139,15 +147,16 @@ Error must_be_readable(const std::string& path) {
 }
 
 // By rank 0, for all.
-Result<Learnt> learn(Storage& storage, const std::string& path, const FileParts& parts, bool wants_intervals,
+Result<Learnt> learn(Storage& storage, const std::string& path, FileParts& parts, const Wanted& wanted,
                      IntervalFile::Begun& begun) {
+  parts.profile = profile_of(path);
   bool interval = false;
   if (parts.readable) {
-    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wants_intervals, begun));
-  } else if (wants_intervals) {
+    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wanted, begun));
+  } else if (wanted.intervals) {
     return fail(must_be_readable(path));
   }
-  return Learnt{.profile = profile_of(path), .interval = interval, .checks = Conflicts::wanted()};
+  return Learnt{.profile = parts.profile, .interval = interval, .checks = Conflicts::wanted()};
 }
 
 // Collective: whether the file is replaced, which an interval file is not. Rank 0 gets what does it.
@@ -251,13 +260,20 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     // The first creates the file; what only it does then, it does while the others open it.
     const bool creates = mode.create && !parts.replaces, first = group->rank() == 0;
     Result<std::unique_ptr<Storage>> storage = nullptr;
-    if (first) storage = open_as(mode, parts.hints, creates, open_here);
+    Wanted wanted{.intervals = wants_intervals};
+    if (first && creates && wants_intervals) {
+      AccessMode new_only = mode;
+      new_only.exclusive = true;
+      storage = open_as(new_only, parts.hints, creates, open_here);
+      wanted.newborn = storage.has_value();
+    }
+    if (first && !wanted.newborn) storage = open_as(mode, parts.hints, creates, open_here);
     if (creates) RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
     if (!first) storage = open_as(mode, parts.hints, false, open_here);
     Status mine = storage ? Status() : fail(storage.error());
-    IntervalFile::Begun begun;
+    IntervalFile::Begun begun{};
     if (storage && first) {
-      if (auto found = learn(**storage, *path, parts, wants_intervals, begun))
+      if (auto found = learn(**storage, *path, parts, wanted, begun))
         opened.learnt = *found;
       else
         mine = fail(found.error());

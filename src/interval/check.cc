@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/crc32c.h"
 #include "interval/generation.h"
 
@@ -34,26 +37,41 @@ class Checker {
   }
 
  private:
+  static Offset header_at(std::size_t i) { return static_cast<Offset>(i) * kHeaderStep; }
+
   // Of what is found in the bytes, no system call tells.
   static bool storage_failed(const Error& error) { return error.sys_errno != 0 || error.code == Code::kAccess; }
 
   Status headers() {
-    int whole = 0;  // copies of a slot
-    for (int i = 0; i < kHeaders; ++i) {
+    std::array<std::string, kHeaders> wrong;
+    std::array<bool, kHeaders> written{};
+    std::uint64_t newest = kBirth;
+    for (std::size_t i = 0; i < kHeaders; ++i) {
       std::vector<std::byte> bytes(kHeaderBytes);
-      ASSIGN_OR_RETURN(const Transferred got, storage_.read({i * kHeaderStep, kHeaderBytes}, bytes.data()));
+      ASSIGN_OR_RETURN(const Transferred got, storage_.read({header_at(i), kHeaderBytes}, bytes.data()));
       bytes.resize(static_cast<std::size_t>(got.bytes));
+      written[i] = std::any_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte != std::byte{0}; });
       const auto header = decode_header(bytes);
-      if (!header) {
-        const std::string why = begins_interval_file(bytes) ? header.error().what : "it does not begin as one";
-        check_.notes.push_back(fmt::format("the header at {}: {}", i * kHeaderStep, why));
-      }
-      whole = (i % kCopies == 0 ? 0 : whole) + header.has_value();
-      if (i % kCopies == kCopies - 1 && whole == 0)
+      if (header)
+        newest = std::max(newest, header->generation);
+      else
+        wrong[i] = begins_interval_file(bytes) ? header.error().what : "it does not begin as one";
+    }
+    const auto note = [&](std::size_t i) {
+      if (!wrong[i].empty()) check_.notes.push_back(fmt::format("the header at {}: {}", header_at(i), wrong[i]));
+    };
+    note(0);
+    for (std::size_t slot = 0; slot < kSlots; ++slot) {
+      const std::size_t first = 1 + slot * kCopies, second = first + 1;
+      static_assert(kCopies == 2);
+      if (newest <= kBirth + slot && !written[first] && !written[second]) continue;  // its turn has not come
+      note(first);
+      note(second);
+      if (!wrong[first].empty() && !wrong[second].empty())
         check_.notes.push_back(
             fmt::format("no copy of header slot {} is whole: a commit was cut off, or what it had "
                         "committed is lost and this is the generation before",
-                        i / kCopies));
+                        slot));
     }
     return {};
   }

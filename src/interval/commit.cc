@@ -114,6 +114,7 @@ Status IntervalFile::commit() {
   std::unique_lock turn(turnstile_);
   const std::unique_lock epoch(epoch_);
   turn.unlock();
+  lengthening_.wait();
   const Root& before = seen_.generation->root();
   if (shared_log_) {
     RETURN_IF_ERROR(group_.barrier());  // all have written
@@ -129,12 +130,13 @@ Status IntervalFile::commit() {
   }
   if (failed) RETURN_IF_ERROR(agree(group_, guarded([&] { return nothing_failed(all); })));
   if (!changed && size == before.size) {
-    const bool new_file = before.generation == 1 && group_.rank() == 0;
-    return before.generation == 1 ? agree(group_, new_file ? storage_->sync() : Status()) : Status();
+    const bool new_file = before.generation == kBirth && group_.rank() == 0;
+    return before.generation == kBirth ? agree(group_, new_file ? storage_->sync() : Status()) : Status();
   }
 
   std::vector<Own> own;
   const Status prepared = guarded([&]() -> Status {
+    RETURN_IF_ERROR(await_newborn());
     ASSIGN_OR_RETURN(own, prepare(all));
     return place(own);
   });
@@ -235,7 +237,7 @@ Status IntervalFile::nothing_failed(const std::vector<Announcement>& all) {
 }
 
 void IntervalFile::give_up() {
-  if (!writes_ || group_.rank() != 0 || broken_) return;
+  if (!writes_ || group_.rank() != 0 || broken_ || !await_newborn()) return;
   const Offset end = space_.back().offset;
   if (const auto size = storage_->size(); size && *size > end) (void)storage_->resize(end);
 }

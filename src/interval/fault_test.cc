@@ -84,7 +84,7 @@ class Faulty : public ::testing::Test {
                        .root_sum = crc32c(changed)};
     bytes.insert(bytes.end(), changed.begin(), changed.end());
     const Data slot = encode_slot(moved);
-    std::copy(slot.begin(), slot.end(), bytes.begin());
+    std::copy(slot.begin(), slot.end(), bytes.begin() + slot_of(moved.generation));
     return bytes;
   }
 

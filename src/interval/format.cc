@@ -133,6 +133,10 @@ std::vector<std::byte> encode(const Header& header) {
   return std::move(bytes);
 }
 
+std::vector<std::byte> birth_header() {
+  return encode(Header{.generation = kBirth, .root = {kFirstStored, 0}, .root_sum = 0});
+}
+
 std::vector<std::byte> encode_slot(const Header& header) {
   const std::vector<std::byte> copy = encode(header);
   std::vector<std::byte> slot(static_cast<std::size_t>((kCopies - 1) * kHeaderStep + kHeaderBytes));
@@ -161,7 +165,8 @@ Result<Header> decode_header(std::span<const std::byte> bytes) {
     return fail(Code::kUnsupportedOperation,
                 fmt::format("the interval file has format version {}; this program knows version {}", version,
                             kIntervalVersion));
-  if (header.root.offset < kFirstStored || header.generation == 0 || header.generation > kLastGeneration)
+  if (header.root.offset < kFirstStored || header.generation == 0 || header.generation > kLastGeneration ||
+      (header.generation == kBirth && !header.root.empty()))
     return damaged("a header is malformed");
   return header;
 }

@@ -11,10 +11,11 @@
 
 namespace stridio {
 
-inline constexpr std::uint32_t kIntervalVersion = 2;
-// Headers stand at the beginning, one every kHeaderStep bytes: kSlots slots, each of kCopies that are written together.
+inline constexpr std::uint32_t kIntervalVersion = 3;
+// Headers stand at the beginning, one every kHeaderStep bytes: that of the birth, and kSlots slots, each of kCopies that are
+// written together.
 inline constexpr Bytes kHeaderStep = 4096;
-inline constexpr int kSlots = 2, kCopies = 2, kHeaders = kSlots * kCopies;
+inline constexpr int kSlots = 2, kCopies = 2, kHeaders = 1 + kSlots * kCopies;
 inline constexpr Bytes kHeaderBytes = 64;
 inline constexpr Bytes kCell = 16384;                        // stored bytes are summed by cells of this grid
 inline constexpr Offset kMostBytes = (Offset{1} << 62) - 1;  // of the logical file
@@ -24,18 +25,21 @@ inline constexpr Extent kWriterLock{Offset{1} << 62, 1};  // no byte of the file
 // Bytes behind the writer's lock are locks of generations, and behind all those are locks of other kinds.
 inline constexpr std::uint64_t kLastGeneration = (std::uint64_t{1} << 60) - 2;
 
-// What a header says: where a generation's root lies.
+// What a header says: where a generation's root lies. The first generation has none: it is empty.
 struct Header {
   std::uint64_t generation = 0;
   Extent root;
   std::uint32_t root_sum = 0;
 };
+inline constexpr std::uint64_t kBirth = 1;
 std::vector<std::byte> encode(const Header& header);
+// The one at the beginning, which is the same in all files, for ever.
+std::vector<std::byte> birth_header();
 // A slot: its copies, and zeros between them.
 std::vector<std::byte> encode_slot(const Header& header);
 // The one that a generation is written to.
 inline Offset slot_of(std::uint64_t generation) {
-  return static_cast<Offset>(generation % kSlots) * kCopies * kHeaderStep;
+  return (1 + static_cast<Offset>(generation % kSlots) * kCopies) * kHeaderStep;
 }
 // kBadFileName where the bytes do not begin as an interval file's, kUnsupportedOperation for a version that is not
 // known, kIo for a damaged header.

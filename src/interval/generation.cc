@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "base/crc32c.h"
 #include "storage/request.h"
@@ -56,25 +57,36 @@ Head::Content Head::content() const {
 }
 
 bool Head::is_unfinished() const {
-  if (!whole || content() != Content::kIntervals) return false;
-  const auto header = newest();
-  return header ? header->generation == 1 && header->root.end() > std::ssize(bytes) : std::ssize(bytes) < kHeaderBytes;
+  return whole && content() == Content::kIntervals && std::ssize(bytes) < kHeaderBytes;
 }
 
 Result<Header> Head::newest() const {
   Result<Header> best = fail(Code::kBadFileName, "not an interval file");
+  std::optional<Error> damage;
+  int damaged = 0;
   for (int i = 0; i < kHeaders; ++i) {
     const auto at = std::min(bytes.size(), static_cast<std::size_t>(i * kHeaderStep));
     auto header =
         decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderBytes)));
-    if (!header && header.error().code == Code::kUnsupportedOperation) {
-      header.error().path = path;
-      return header;
+    if (header) {
+      if (!best || header->generation > best->generation) best = std::move(header);
+      continue;
     }
-    if (header ? !best || header->generation > best->generation : !best && best.error().code == Code::kBadFileName)
-      best = std::move(header);
+    header.error().path = path;
+    if (header.error().code == Code::kUnsupportedOperation) return header;
+    if (header.error().code == Code::kBadFileName) continue;
+    ++damaged;
+    if (!damage) damage = std::move(header).error();
   }
+  if (!best && damage) return fail(*damage);
   if (!best) best.error().path = path;
+  // A commit is told from damage: it tears one slot. And who makes a file does not leave it shorter than a slot's header.
+  if (best && best->generation == kBirth && damaged > kCopies) return fail(*damage);
+  if (best && best->generation == kBirth && whole && std::ssize(bytes) > kHeaderBytes &&
+      std::ssize(bytes) < kHeaderStep + kHeaderBytes)
+    return fail(Error{.code = Code::kIo,
+                      .what = fmt::format("the interval file is truncated: it has {} bytes", bytes.size()),
+                      .path = path});
   return best;
 }
 
@@ -82,6 +94,10 @@ Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& h
   StoredRoot root{.bytes = {}, .size = static_cast<Bytes>(head.bytes.size())};
   if (!head.whole) {
     ASSIGN_OR_RETURN(root.size, storage.size());
+  }
+  if (header.generation == kBirth) {
+    root.bytes = encode(Root{.generation = kBirth, .size = 0, .processes = 0, .parts = {}});
+    return root;
   }
   if (header.root.end() <= static_cast<Offset>(head.bytes.size())) {
     const auto first = head.bytes.begin() + header.root.offset;

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "access/deep.h"
 #include "base/crc32c.h"
@@ -31,7 +33,7 @@ static_assert(kLocks + 1 + static_cast<Offset>(kLastGeneration) < kManagersLocks
 
 // Where ranks share no memory: how far space is taken, and what they tell each other. They mean something only while the file is
 // open for writing.
-constexpr Extent kTaken{(kHeaders - 1) * kHeaderStep + kHeaderStep / 2, 8};
+constexpr Extent kTaken{kFirstStored - kHeaderStep / 2, 8};
 constexpr Extent kLogHead{kTaken.offset + kTaken.length, kLogHeadBytes};
 
 constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
@@ -55,41 +57,69 @@ IntervalMap bytes_of(std::span<const Extent> extents) {
   return bytes.merged();
 }
 
+tl::unexpected<Error> in_use(const Storage& storage) {
+  return fail(Error{.code = Code::kFileInUse,
+                    .what = "somebody has the interval file open for writing; one program at a time may",
+                    .path = storage.path()});
+}
+
+// Who has closed the file just now may still be giving it back.
+Result<std::unique_ptr<RangeLock>> lock_for_writing(Storage& storage) {
+  constexpr std::chrono::milliseconds kLongest{256};
+  for (std::chrono::milliseconds nap{1};; nap *= 2) {
+    auto lock = storage.lock(kWriterLock, LockMode::kExclusiveNow);
+    if (lock || lock.error().code != Code::kFileInUse || nap >= kLongest) return lock;
+    std::this_thread::sleep_for(nap);
+  }
+}
+
+enum Newborn : std::uint32_t { kKnown, kUnknown, kOthers };  // what others may have written to a new file
+constexpr std::chrono::seconds kPatience{60};                // with who looks
+
 }  // namespace
 
 // ---- Opening
 
+Result<Head> write_birth(Storage& storage) {
+  Head head{.bytes = birth_header(), .whole = true, .path = storage.path()};
+  RETURN_IF_ERROR(storage.write({0, kHeaderBytes}, head.bytes.data()));
+  return head;
+}
+
 Result<Head> IntervalFile::format(Storage& storage) {
-  const std::vector<std::byte> root = encode(Root{.generation = 1, .size = 0, .processes = 0, .parts = {}});
-  const auto header = encode(
-      Header{.generation = 1, .root = {kFirstStored, static_cast<Bytes>(root.size())}, .root_sum = crc32c(root)});
-  Head head{
-      .bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .whole = true, .path = storage.path()};
-  for (int i = 0; i < kHeaders; ++i) std::copy(header.begin(), header.end(), head.bytes.begin() + i * kHeaderStep);
-  head.bytes.insert(head.bytes.end(), root.begin(), root.end());
-  if (const auto written = storage.write({0, std::ssize(head.bytes)}, head.bytes.data()); !written) {
-    (void)storage.resize(0);
-    return fail(written.error());
-  }
+  auto head = write_birth(storage);
+  if (!head) (void)storage.resize(0);
   return head;
 }
 
 Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
-  Begun begun;
-  auto lock = storage.lock(kWriterLock, LockMode::kExclusiveNow);
+  Begun begun{};
+  auto lock = lock_for_writing(storage);
   if (!lock && lock.error().code != Code::kFileInUse && lock.error().code != Code::kUnsupportedOperation)
     return fail(lock.error());
   ASSIGN_OR_RETURN(begun.head, Head::read(storage));
   if (begun.head.content() == Head::Content::kOther) return begun;
-  if (!lock && lock.error().code == Code::kFileInUse)
-    return fail(Error{.code = Code::kFileInUse,
-                      .what = "somebody has the interval file open for writing; one program at a time may",
-                      .path = storage.path()});
+  if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
   if (lock) begun.writing = *std::move(lock);
   if (begun.head.content() == Head::Content::kNothing || begun.head.is_unfinished()) {
     ASSIGN_OR_RETURN(begun.head, format(storage));
   }
   return begun;
+}
+
+// Its birth harms no interval file, whoever has made it one and committed to it meanwhile; whether anybody has is seen later.
+Result<IntervalFile::Begun> IntervalFile::begin_newborn(Storage& storage) {
+  Result<Head> head = Head{};
+  Result<std::unique_ptr<RangeLock>> lock = nullptr;
+  {
+    Worker beside;
+    beside.post_or_run([&] { head = guarded([&] { return write_birth(storage); }); });
+    lock = guarded([&] { return lock_for_writing(storage); });
+  }
+  if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
+  if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
+  if (!head) return fail(head.error());
+  return Begun{*std::move(head), lock ? *std::move(lock) : nullptr, true};
 }
 
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
@@ -99,13 +129,29 @@ Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::uniq
   return file;
 }
 
+IntervalFile::~IntervalFile() {
+  looking_.wait();
+  lengthening_.wait();
+  if (requests_.write.depth <= 1) return;
+  shared_log_.reset();
+  struct Rest {
+    std::unique_ptr<Storage> storage;
+    std::unique_ptr<RangeLock> writing, reading;  // end before it
+  };
+  (void)guarded([&]() -> Status {
+    auto rest =
+        std::make_shared<std::optional<Rest>>(Rest{std::move(storage_), std::move(writing_), std::move(reading_)});
+    start_without_signals([rest] { rest->reset(); }).detach();
+    return {};
+  });
+}
+
 Status IntervalFile::load(Begun begun) {
   Status mine;
   std::vector<std::byte> bytes;
   Finished told;
-  writing_ = std::move(begun.writing);
   if (writes_) storage_->expect_sync();
-  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun.head), bytes, told); });
+  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun), bytes, told); });
   RETURN_IF_ERROR(agree(group_, mine));
   ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group_, bytes));
   ASSIGN_OR_RETURN(const std::vector<Finished> finished, allgather(group_, told));
@@ -122,14 +168,24 @@ Status IntervalFile::load(Begun begun) {
 }
 
 // On rank 0: takes the locks, finds the newest generation's root, and where there is space.
-Status IntervalFile::begin(Head head, std::vector<std::byte>& root, Finished& told) {
-  if (writes_ && !writing_) {
-    ASSIGN_OR_RETURN(Begun begun, begin_writing(*storage_));
-    writing_ = std::move(begun.writing);
-    head = std::move(begun.head);
-    if (!writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
-      return refuse(Code::kUnsupportedOperation,
-                    "the file system has no range locks, without which one rank alone may write an interval file");
+Status IntervalFile::begin(Begun begun, std::vector<std::byte>& root, Finished& told) {
+  if (writes_ && !begun.writing && !begun.newborn) {
+    ASSIGN_OR_RETURN(begun, begin_writing(*storage_));
+  }
+  writing_ = std::move(begun.writing);
+  Head head = std::move(begun.head);
+  if (writes_ && !writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
+    return refuse(Code::kUnsupportedOperation,
+                  "the file system has no range locks, without which one rank alone may write an interval file");
+  if (writes_) newborn() = begun.newborn ? kUnknown : kKnown;
+  if (begun.newborn && group_.size() > 1 && !taken_on_node()) {
+    RETURN_IF_ERROR(find_nobody());
+    newborn() = kKnown;
+  } else if (begun.newborn) {
+    looking_.post_or_run([this] {
+      newborn() = guarded([&] { return find_nobody(); }) ? kKnown : kOthers;
+      futex_wake(newborn());
+    });
   }
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
@@ -156,6 +212,34 @@ Status IntervalFile::begin(Head head, std::vector<std::byte>& root, Finished& to
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
 }
 
+// On rank 0, which holds the lock by now. Whoever has committed has written the slot whose turn comes first.
+Status IntervalFile::find_nobody() {
+  std::byte first{};
+  RETURN_IF_ERROR(storage_->read({slot_of(kBirth + 1), 1}, &first));
+  return first == std::byte{0} ? Status() : fail(Code::kFileInUse, "a generation was committed");
+}
+
+// The last but one of the group's persistent words.
+SharedWord& IntervalFile::newborn() {
+  std::atomic<Bytes>* const taken = taken_on_node();
+  return taken ? *reinterpret_cast<SharedWord*>(taken - 1) : newborn_;
+}
+
+// Until it is known nobody writes data, which might fall on what others have committed.
+Status IntervalFile::await_newborn() {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  std::uint32_t state = newborn().load();
+  for (; state == kUnknown; state = newborn().load()) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return refuse(Code::kOther, "the first rank, which has made the file, does not come to look at it");
+    (void)futex_sleep(newborn(), kUnknown, std::chrono::seconds(1));
+  }
+  if (state == kKnown) return {};
+  return refuse(Code::kFileInUse,
+                "somebody else has written the interval file while it was made, or it cannot be read; nothing is "
+                "written: open it again");
+}
+
 Status IntervalFile::pin(std::uint64_t generation) {
   auto lock = storage_->lock(pin_of(generation), LockMode::kShared);
   if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
@@ -165,7 +249,8 @@ Status IntervalFile::pin(std::uint64_t generation) {
 
 // On rank 0, once `generation` is the newest: then nobody comes to read an older one.
 bool IntervalFile::nobody_reads_before(std::uint64_t generation) {
-  return generation == 1 || guarded([&] { return storage_->lock(pins_below(generation), LockMode::kAsk); }).has_value();
+  return generation == kBirth ||
+         guarded([&] { return storage_->lock(pins_below(generation), LockMode::kAsk); }).has_value();
 }
 
 // On rank 0, of the generation that is the newest from now on, durably: where space is.
@@ -284,49 +369,31 @@ Status IntervalFile::take_extents(Bytes bytes) {
 }
 
 // For `bytes` bytes, and all that is expected besides. But where much was written in this epoch, that may be what is written over:
-// its space is free again then, and no more is taken than a part of it. Where the file has to become longer first, the beginning
-// of these bytes gets the `last` place of it all.
-Status IntervalFile::take_chunk(Bytes bytes, std::optional<Extent>& last) {
+// its space is free again then, and no more is taken than a part of it.
+Status IntervalFile::take_chunk(Bytes bytes) {
   const Bytes wanted = expected_ / 4 >= written_.bytes ? std::max(bytes, expected_) : bytes;
-  RETURN_IF_ERROR(take_extents(std::max(wanted, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk))));
-  if (!requests_.write.extend_first || wanted < requests_.worth_lengthening) return {};
-  Bytes unused = -wanted;
-  for (const Extent& each : free_) unused += each.length;
-  Extent& highest = free_.front();
-  const Extent end{highest.end() - unused, unused};
-  const Bytes length = std::min(bytes, requests_.write.unit);
-  if (end.offset <= lengthened_ || end.offset - length <= highest.offset) return {};
-  last = Extent{end.offset - length, length};
-  highest.length -= length + unused;
-  if (!end.empty()) free_.insert(free_.begin(), end);
-  return {};
+  return take_extents(std::max(wanted, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk)));
 }
 
-// One extent at least; as few as can be. `last`: among them is the last place of much that is wanted.
-Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes, bool& last) {
+// One extent at least; as few as can be.
+Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
   std::vector<Extent> taken;
   while (bytes > 0) {
-    std::optional<Extent> part;
     if (chunk_.empty()) {
-      if (free_.empty()) RETURN_IF_ERROR(take_chunk(bytes, part));
-      last = last || part;
-      if (!part) {
-        chunk_ = free_.back();
-        free_.pop_back();
-      }
+      if (free_.empty()) RETURN_IF_ERROR(take_chunk(bytes));
+      chunk_ = free_.back();
+      free_.pop_back();
     }
-    if (!part) {
-      part = Extent{chunk_.offset, std::min(bytes, chunk_.length)};
-      chunk_ = {part->end(), chunk_.length - part->length};
-    }
-    reach_ = std::max(reach_, part->end());
-    expected_ = std::max<Bytes>(0, expected_ - part->length);
-    if (!taken.empty() && taken.back().end() == part->offset) {
-      taken.back().length += part->length;
+    const Extent part{chunk_.offset, std::min(bytes, chunk_.length)};
+    chunk_ = {part.end(), chunk_.length - part.length};
+    reach_ = std::max(reach_, part.end());
+    expected_ = std::max<Bytes>(0, expected_ - part.length);
+    if (!taken.empty() && taken.back().end() == part.offset) {
+      taken.back().length += part.length;
     } else {
-      taken.push_back(*part);
+      taken.push_back(part);
     }
-    bytes -= part->length;
+    bytes -= part.length;
   }
   return taken;
 }
@@ -471,7 +538,6 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   Appended appended;
   Deep deep = requests_.write;
   deep.extend_first = false;
-  std::unique_lock lengthening(lengthening_, std::defer_lock);  // held by who makes the file reach further, first
   const auto beyond = [&] {
     const auto is_beyond = [&](const Extent& each) { return each.end() > lengthened_; };
     return requests_.write.extend_first && std::any_of(appended.stored.begin(), appended.stored.end(), is_beyond);
@@ -479,27 +545,22 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   bool waits = false;
   {
     const std::scoped_lock lock(mutex_);
-    ASSIGN_OR_RETURN(appended.stored, allocate(bytes, deep.extend_first));
-    deep.extend_first = deep.extend_first && lengthening.try_lock();
-    waits = !lengthening && beyond();
-  }
-  if (waits) {
-    const std::scoped_lock others(lengthening_), lock(mutex_);
-    if (beyond()) deep = {};
+    ASSIGN_OR_RETURN(appended.stored, allocate(bytes));
+    waits = beyond();
   }
   MemoryCursor from(memory);
   std::vector<Extent> extents;
   std::vector<Span> spans;
   Bytes summed = 0;  // of them
   const auto store = [&]() -> Status {
+    RETURN_IF_ERROR(await_newborn());
+    if (std::exchange(waits, false)) {
+      lengthening_.wait();
+      const std::scoped_lock lock(mutex_);
+      if (beyond()) deep = {};
+    }
     ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(*storage_, Direction::kWrite, extents, spans, deep));
     appended.moved += moved;
-    if (lengthening) {
-      const std::scoped_lock lock(mutex_);
-      for (const Extent& each : extents) lengthened_ = std::max(lengthened_, each.end());
-      lengthening.unlock();
-      deep.extend_first = false;
-    }
     extents.clear();
     spans.clear();
     summed = 0;
@@ -724,9 +785,39 @@ Status IntervalFile::resize(Bytes size) {
   });
 }
 
+// Where writes overlap within the file only, it is made to reach that far while the first bytes are made ready.
 void IntervalFile::expect_write(Bytes bytes) {
+  if (!writes_) return;
+  const auto epoch = stay_in_epoch();
   const std::scoped_lock lock(mutex_);
   expected_ = bytes;
+  if (!requests_.write.extend_first || bytes < requests_.worth_lengthening) return;
+  const Offset end = end_of_expected();
+  if (end <= lengthened_) return;
+  reach_ = std::max(reach_, end);
+  (void)guarded([&]() -> Status {
+    lengthening_.post([this, end] {
+      const std::byte zero{};
+      if (!await_newborn() || !storage_->write({end - 1, 1}, &zero)) return;  // who writes there is told
+      const std::scoped_lock now(mutex_);
+      lengthened_ = std::max(lengthened_, end);
+    });
+    return {};
+  });
+}
+
+// Where the last of the bytes will lie that are expected, whose space is taken; 0: that is not known.
+Offset IntervalFile::end_of_expected() {
+  Bytes left = expected_ - chunk_.length;
+  for (const Extent& each : free_) left -= each.length;
+  if (left > 0 && (expected_ / 4 < written_.bytes || !guarded([&] { return take_extents(left); }))) return 0;
+  Offset end = chunk_.end();
+  left = expected_ - chunk_.length;
+  for (auto each = free_.rbegin(); each != free_.rend() && left > 0; ++each) {
+    end = std::max(end, each->offset + std::min(left, each->length));
+    left -= each->length;
+  }
+  return end;
 }
 
 // Space cannot be reserved where every write goes to a new place: only the size is seen to.

@@ -11,7 +11,9 @@
 #include <optional>
 #include <shared_mutex>
 
+#include "base/worker.h"
 #include "collective/agreement.h"
+#include "group/futex.h"
 #include "group/group.h"
 #include "interval/generation.h"
 #include "interval/shared_log.h"
@@ -23,14 +25,19 @@ class IntervalFile final : public Storage {
  public:
   // Makes an empty file one, with a first generation that is empty; durable with the first commit. Returns its head.
   static Result<Head> format(Storage& storage);
+  // Where the storage is far, its locks and itself are given back in the background.
+  ~IntervalFile() override;
   // What rank 0 can do before the others have opened the storage, which spares requests.
   struct Begun {
     Head head;
     std::unique_ptr<RangeLock> writing;  // held since before the head was read; null: no locks, or no interval file
+    bool newborn;  // the head is what was written: what others may have written before is to be looked at
   };
   // By who will write it. Makes an empty file one; what is none stays as it is. kFileInUse where another program, or this one
   // by another handle, has it open for writing.
   static Result<Begun> begin_writing(Storage& storage);
+  // By who has made the storage, which nobody had before: the same, with fewer requests in turn, for storages that are far.
+  static Result<Begun> begin_newborn(Storage& storage);
   // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
   // storage; of a reader the head alone. `requests`: how data move.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
@@ -128,7 +135,10 @@ class IntervalFile final : public Storage {
   std::shared_lock<std::shared_mutex> stay_in_epoch();
 
   Status load(Begun begun);
-  Status begin(Head head, std::vector<std::byte>& root, Finished& told);
+  Status begin(Begun begun, std::vector<std::byte>& root, Finished& told);
+  Status find_nobody();
+  SharedWord& newborn();
+  Status await_newborn();
   Status pin(std::uint64_t generation);
   bool nobody_reads_before(std::uint64_t generation);
   Status settle_space(const Root& root, Finished& told);
@@ -139,8 +149,9 @@ class IntervalFile final : public Storage {
   Result<Offset> take_space(Bytes bytes);
   std::vector<Extent> stored_space(Extent taken) const;
   Status take_extents(Bytes bytes);
-  Status take_chunk(Bytes bytes, std::optional<Extent>& last);
-  Result<std::vector<Extent>> allocate(Bytes bytes, bool& last);
+  Status take_chunk(Bytes bytes);
+  Offset end_of_expected();
+  Result<std::vector<Extent>> allocate(Bytes bytes);
   Result<Extent> allocate_whole(Bytes bytes);
   Result<Transferred> write(std::span<const Extent> extents, std::span<const Span> memory,
                             const std::function<Status(const Appended&)>& stored);
@@ -177,7 +188,7 @@ class IntervalFile final : public Storage {
   Status finish(const Root& root, std::uint32_t sum, Finished& told);
 
   Group& group_;
-  const std::unique_ptr<Storage> storage_;
+  std::unique_ptr<Storage> storage_;
   const bool writes_;
   const SummedRequests requests_;
   std::unique_ptr<RangeLock> writing_, reading_;  // rank 0's: that nobody else writes; the pin of the generation
@@ -201,11 +212,13 @@ class IntervalFile final : public Storage {
   std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
   Extent chunk_;                           // the one in use
   Bytes expected_ = 0;                     // about to be written
-  Offset reach_ = 0;        // behind all that this one has used, or made the file reach, since the last commit
-  Offset lengthened_ = 0;   // so far the file reaches, as this one knows
-  std::mutex lengthening_;  // of who makes it reach further
-  Bytes stored_size_ = 0;   // at most so long is the stored file, as rank 0 knows
+  Offset reach_ = 0;       // behind all that this one has used, or made the file reach, since the last commit
+  Offset lengthened_ = 0;  // so far the file reaches, as this one knows
+  Bytes stored_size_ = 0;  // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
+  SharedWord newborn_{0};  // where the ranks share no memory
+  Worker looking_;         // whether a newborn file is so
+  Worker lengthening_;     // that the file reaches so far as is expected; nothing is written there before
 };
 
 class IntervalFile::Whole final : public Storage {

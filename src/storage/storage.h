@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 
-#include "base/crew.h"
 #include "base/extent.h"
 #include "base/result.h"
 
@@ -95,9 +94,6 @@ class Storage {
   virtual Caps caps() const = 0;
   virtual const std::string& path() const = 0;
 
-  // For whoever wants several requests under way at once.
-  Crew& crew() { return crew_; }
-
   // The one-extent conveniences.
   Result<Transferred> read(Extent extent, std::byte* data) {
     const Span span{data, extent.length};
@@ -107,9 +103,6 @@ class Storage {
     const Span span{const_cast<std::byte*>(data), extent.length};
     return writev({&extent, 1}, {&span, 1});
   }
-
- private:
-  Crew crew_;
 };
 
 // How to open; the MPI access modes without MPI.
