@@ -133,6 +133,37 @@ TEST_F(Faulty, TruncatedFilesAreRefused) {
   }
 }
 
+// What is left of a file of which less than the first slot was copied is no newborn one.
+TEST_F(Faulty, LittleOfAFileIsNotANewOne) {
+  const auto cut_to = [&](Bytes length) { return Data(bytes_.begin(), bytes_.begin() + length); };
+  for (const Bytes length : {kHeaderBytes + 1, kHeaderStep, kHeaderStep + kHeaderBytes - 1}) {
+    const auto read = read_back(cut_to(length));
+    ASSERT_FALSE(read) << length;
+    EXPECT_NE(read.error().what.find("truncated"), std::string::npos) << read.error().what;
+    EXPECT_FALSE(checked(cut_to(length)).damage.empty());
+  }
+  EXPECT_EQ(read_back(cut_to(kHeaderBytes)), Data()) << "this is how a file is born";
+  EXPECT_TRUE(checked(cut_to(kHeaderBytes)).damage.empty());
+}
+
+// A commit tears one slot at most: where none of both is whole the file is damaged, not empty.
+TEST_F(Faulty, BothSlotsLostIsDamage) {
+  Data bytes = bytes_;
+  for (int i = 1; i < kHeaders; ++i) bytes[static_cast<std::size_t>(i * kHeaderStep) + 20] ^= std::byte{1};
+  const auto read = read_back(bytes);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().what.find("wrong checksum"), std::string::npos) << read.error().what;
+  EXPECT_FALSE(checked(bytes).damage.empty());
+}
+
+TEST_F(Faulty, TheBirthIsNotNeeded) {
+  Data bytes = bytes_;
+  std::fill_n(bytes.begin(), kHeaderBytes, std::byte{0});
+  EXPECT_TRUE(read_back(bytes) == expected_);
+  EXPECT_TRUE(checked(bytes).damage.empty());
+  EXPECT_EQ(checked(bytes).notes.size(), 1U);
+}
+
 TEST_F(Faulty, OneCopyOfTheNewestHeaderIsEnough) {
   const auto newest = static_cast<std::size_t>(slot_of(3));
   Data bytes = bytes_;
@@ -265,6 +296,75 @@ TEST(FailedWrites, WhatMayBeCommittedIsNotGivenUp) {
     ASSERT_TRUE(reader) << reader.error().text();
     EXPECT_TRUE(*read_all(**reader) == data);
   });
+}
+
+// Somebody commits to a file between the moment when another one made it and took the lock: what was committed stays, and the
+// other learns it, whether it writes, commits or gives up.
+TEST(Newborn, WhatOthersHaveCommittedMeanwhileStays) {
+  class Late : public Wrapped {
+   public:
+    Late(std::unique_ptr<Storage> inner, std::function<void()> before)
+        : Wrapped(std::move(inner)), before_(std::move(before)) {}
+    Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
+      if (before_) std::exchange(before_, nullptr)();
+      return Wrapped::lock(range, mode);
+    }
+
+   private:
+    std::function<void()> before_;
+  };
+  const Data theirs(100000, std::byte{'x'});
+  const SummedRequests far{
+      .longest = 1 << 20, .write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_lengthening = 1};
+  for (const bool commits_meanwhile : {true, false}) {
+    for (const int ranks_per_node : {0, 1}) {
+      const auto file = make_memory_file();
+      const auto commit_theirs = [&] {
+        run_threads(1, {}, [&](Group& alone) {
+          auto opened = IntervalFile::open(alone, open_memory(file), true);
+          ASSERT_TRUE(opened);
+          Data data = theirs;
+          ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{0, std::ssize(data)}}, data));
+          ASSERT_TRUE(!commits_meanwhile || (*opened)->commit());
+        });
+      };
+      run_threads(2, {.ranks_per_node = ranks_per_node}, [&](Group& group) {
+        std::unique_ptr<Storage> storage = open_memory(file);
+        IntervalFile::Begun begun{};
+        if (group.rank() == 0) {
+          storage = std::make_unique<Late>(std::move(storage), commit_theirs);
+          auto newborn = IntervalFile::begin_newborn(*storage);
+          ASSERT_TRUE(newborn) << newborn.error().text();
+          begun = *std::move(newborn);
+        }
+        ASSERT_TRUE(group.barrier());
+        auto opened = IntervalFile::open(group, std::move(storage), true, std::move(begun), far);
+        if (commits_meanwhile && ranks_per_node == 1) {  // it is looked at before the file is open
+          ASSERT_FALSE(opened);
+          EXPECT_EQ(opened.error().code, Code::kFileInUse);
+          return;
+        }
+        ASSERT_TRUE(opened) << opened.error().text();
+        Data mine(100000, std::byte{'y'});
+        (*opened)->expect_write(100000);
+        const Status written = write_list(**opened, std::vector<Extent>{{group.rank() * 100000, 100000}}, mine);
+        const Status committed = (*opened)->commit();
+        ASSERT_EQ(written.has_value(), !commits_meanwhile);
+        ASSERT_EQ(committed.has_value(), !commits_meanwhile);
+        if (commits_meanwhile) {
+          EXPECT_EQ(written.error().code, Code::kFileInUse);
+          (*opened)->give_up();
+        }
+      });
+      const Data wanted = commits_meanwhile ? theirs : Data(200000, std::byte{'y'});
+      run_threads(1, {}, [&](Group& group) {
+        const auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+        ASSERT_TRUE(reader) << reader.error().text();
+        EXPECT_TRUE(*read_all(**reader) == wanted);
+      });
+      EXPECT_TRUE(check_interval_file(*open_memory(file))->damage.empty());
+    }
+  }
 }
 
 TEST(FailedWrites, NothingLiesBeyondWhatTheFormatHas) {
