@@ -319,9 +319,12 @@ TEST_F(IntervalFiles, HaveOneWriter) {
 }
 
 TEST_F(IntervalFiles, DamageIsAnErrorOnAllRanks) {
-  MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
-  write_cyclic(fh, 3, true);
-  EXPECT_MPI_OK(MPI_File_close(&fh));
+  MPI_File fh;
+  for (int commits = 0; commits < 2; ++commits) {  // so that both slots are in use
+    fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
+    write_cyclic(fh, 3, true);
+    EXPECT_MPI_OK(MPI_File_close(&fh));
+  }
   if (rank() == 0) std::filesystem::resize_file(path(), std::filesystem::file_size(path()) - 1);
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_MPI_ERROR(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDONLY, MPI_INFO_NULL, &fh), MPI_ERR_IO,
