@@ -158,6 +158,29 @@ TEST_P(AtomicityTest, TilesOfOneIntervalFileHaveAnOrder) { expect_order("interva
 
 TEST_P(AtomicityTest, TilesAndWholeRowsOfOneIntervalFileHaveAnOrder) { expect_order_with_whole_rows("interval:"); }
 
+// Accesses that go by several windows: nobody sees some of one.
+TEST_P(AtomicityTest, LongAccessesOfAnIntervalFileAreWhole) {
+  constexpr Bytes kPiece = 64, kPieces = 160000;  // of memory, with holes as long
+  run_threads(3, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
+    const auto file = open(group, group.rank(), "interval:");
+    EXPECT_TRUE(file->set_view({0, 1, Pattern::run(0, kPiece), kPiece}, {}));
+    std::vector<char> data(2 * kPiece * kPieces);
+    Access access{.direction = Direction::kWrite};
+    access.memory = {reinterpret_cast<std::byte*>(data.data()),
+                     Pattern::strided(kPieces, 2 * kPiece, Pattern::run(0, kPiece))};
+    EXPECT_TRUE(group.rank() != 0 || file->transfer(access));
+    EXPECT_TRUE(group.barrier());
+    for (int turn = 0; turn < 12; ++turn) {
+      access.direction = group.rank() == 2 ? Direction::kRead : Direction::kWrite;
+      std::fill(data.begin(), data.end(), static_cast<char>(3 * turn + group.rank()));
+      EXPECT_TRUE(file->transfer(access));
+      for (std::size_t at = 0; at < data.size(); at += 2 * kPiece)
+        ASSERT_EQ(data[at], data[0]) << "piece " << at / (2 * kPiece) << " in turn " << turn;
+    }
+    EXPECT_TRUE(file->close());
+  });
+}
+
 // Each handle is of a group of one: nothing is shared among its ranks, and all with the others'. The first is alone until the
 // others come.
 TEST_P(AtomicityTest, TilesOfSeveralHandlesHaveAnOrder) {
