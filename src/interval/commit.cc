@@ -237,6 +237,7 @@ Status IntervalFile::nothing_failed(const std::vector<Announcement>& all) {
 }
 
 void IntervalFile::give_up() {
+  lengthening_.wait();
   if (!writes_ || group_.rank() != 0 || broken_ || !await_newborn()) return;
   const Offset end = space_.back().offset;
   if (const auto size = storage_->size(); size && *size > end) (void)storage_->resize(end);

@@ -299,7 +299,7 @@ void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished&
   taken_ = 0;
   expected_ = 0;
   reach_ = 0;
-  lengthened_ = told.end;
+  lengthened_ = promised_ = told.end;
   find_space(told);
 }
 
@@ -793,7 +793,8 @@ void IntervalFile::expect_write(Bytes bytes) {
   expected_ = bytes;
   if (!requests_.write.extend_first || bytes < requests_.worth_lengthening) return;
   const Offset end = end_of_expected();
-  if (end <= lengthened_) return;
+  if (end <= std::max(lengthened_, promised_)) return;
+  promised_ = end;
   reach_ = std::max(reach_, end);
   (void)guarded([&]() -> Status {
     lengthening_.post([this, end] {

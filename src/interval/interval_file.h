@@ -214,6 +214,7 @@ class IntervalFile final : public Storage {
   Bytes expected_ = 0;                     // about to be written
   Offset reach_ = 0;       // behind all that this one has used, or made the file reach, since the last commit
   Offset lengthened_ = 0;  // so far the file reaches, as this one knows
+  Offset promised_ = 0;    // so far it will, when lengthening_ has ended
   Bytes stored_size_ = 0;  // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
   SharedWord newborn_{0};  // where the ranks share no memory
