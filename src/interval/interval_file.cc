@@ -73,18 +73,18 @@ Result<std::unique_ptr<RangeLock>> lock_for_writing(Storage& storage) {
   }
 }
 
+Result<Head> write_birth(Storage& storage) {
+  Head head{.bytes = birth_header(), .whole = true, .path = storage.path()};
+  RETURN_IF_ERROR(storage.write({0, kHeaderBytes}, head.bytes.data()));
+  return head;
+}
+
 enum Newborn : std::uint32_t { kKnown, kUnknown, kOthers };  // what others may have written to a new file
 constexpr std::chrono::seconds kPatience{60};                // with who looks
 
 }  // namespace
 
 // ---- Opening
-
-Result<Head> write_birth(Storage& storage) {
-  Head head{.bytes = birth_header(), .whole = true, .path = storage.path()};
-  RETURN_IF_ERROR(storage.write({0, kHeaderBytes}, head.bytes.data()));
-  return head;
-}
 
 Result<Head> IntervalFile::format(Storage& storage) {
   auto head = write_birth(storage);
