@@ -21,6 +21,7 @@
 #include "access/deep.h"
 #include "base/crew.h"
 #include "base/guarded.h"
+#include "base/of_process.h"
 #include "pattern/copy.h"
 
 namespace stridio {
@@ -134,7 +135,7 @@ class Calibration {
   }
 
   Status measure_overlap(StorageCosts& costs, int tries) {
-    Crew::of_process().run(kDeepest - 1, [] {});  // threads are started once
+    of_process<Crew>().run(kDeepest - 1, [] {});  // threads are started once
     double extending = 0;
     if (direction_ == Direction::kWrite) {
       // As many at once as are first tried within the file: one by one they take long enough to be told apart on a busy machine.

@@ -6,6 +6,7 @@
 
 #include "base/crew.h"
 #include "base/guarded.h"
+#include "base/of_process.h"
 #include "storage/request.h"
 
 namespace stridio {
@@ -90,7 +91,7 @@ Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::sp
     std::iter_swap(parts.list.begin(), last);
     move(next++);
   }
-  Crew::of_process().run(std::min(static_cast<std::size_t>(deep.depth), parts.list.size()) - 1, work);
+  of_process<Crew>().run(std::min(static_cast<std::size_t>(deep.depth), parts.list.size()) - 1, work);
   return sum(moved);
 }
 

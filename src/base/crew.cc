@@ -1,25 +1,10 @@
 #include "base/crew.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/worker.h"
 
 namespace stridio {
-
-// Never destroyed: nothing waits for its threads when the process ends. A forked child has none of them, and gets its own.
-Crew& Crew::of_process() {
-  static std::mutex mutex;
-  static Crew* crew = nullptr;
-  static pid_t owner = 0;
-  const std::scoped_lock lock(mutex);
-  if (const pid_t self = ::getpid(); self != owner) {
-    crew = new Crew;
-    owner = self;
-  }
-  return *crew;
-}
 
 Crew::~Crew() {
   {
@@ -48,14 +33,13 @@ void Crew::run(std::size_t helpers, const std::function<void()>& work) {
 
 // False where there are no more to be had.
 bool Crew::start_one() {
-  threads_.emplace_back();
   try {
-    threads_.back() = start_without_signals([this] { serve(); });
+    threads_.reserve(threads_.size() + 1);
+    threads_.push_back(start_without_signals([this] { serve(); }));
+    return true;
   } catch (const std::exception&) {
-    threads_.pop_back();
     return false;
   }
-  return true;
 }
 
 Crew::Job* Crew::next() {

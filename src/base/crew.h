@@ -10,12 +10,10 @@
 namespace stridio {
 
 // Thread-safe; several may run something at once. Threads start as they are needed, take none of the program's signals, and end
-// with the Crew, in which nothing may run by then.
+// with the Crew, in which nothing may run by then. To start and end them for each file takes longer than many a file's requests:
+// of_process<Crew>() lasts as long as the process.
 class Crew {
  public:
-  // The process's own, which lasts as long: to start and end threads for each file takes longer than many a file's requests.
-  static Crew& of_process();
-
   Crew() = default;
   ~Crew();
   Crew(const Crew&) = delete;

@@ -14,9 +14,11 @@ std::thread start_without_signals(std::function<void()> body) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  struct Restored {
+    const sigset_t& mask;
+    ~Restored() { pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
+  } const restored{before};
+  return std::thread(std::move(body));
 }
 
 bool on_worker_thread() { return is_worker; }

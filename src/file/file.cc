@@ -104,6 +104,7 @@ Status FileImpl::close() {
     cache_.reset();
     parts_.interval = nullptr;
     parts_.storage.reset();
+    if (parts_.mode.delete_on_close) IntervalFile::await_closed();
     mine = agree(*parts_.group, intact ? mine : intact);
     if (parts_.replaces) mine = replace(mine);
     if (mine && parts_.mode.delete_on_close) {

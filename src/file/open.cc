@@ -126,10 +126,11 @@ struct Wanted {
   bool newborn = false;  // the file was not there before
 };
 
-// What a file is, its content says; an empty one becomes what is `wanted`.
+// What a file is, its content says; an empty one becomes what is `wanted`, before anything that takes time is done.
 Result<bool> is_interval_file(Storage& storage, const FileParts& parts, const Wanted& wanted,
                               IntervalFile::Begun& begun) {
-  if (wanted.intervals && wanted.newborn && parts.profile.write.waits()) {
+  const auto known = known_profile_of(parts.path);
+  if (wanted.intervals && wanted.newborn && known && known->write.waits()) {
     ASSIGN_OR_RETURN(begun, IntervalFile::begin_newborn(storage));
   } else if (wanted.intervals && parts.mode.writes()) {
     ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
@@ -149,13 +150,13 @@ Error must_be_readable(const std::string& path) {
 // By rank 0, for all.
 Result<Learnt> learn(Storage& storage, const std::string& path, FileParts& parts, const Wanted& wanted,
                      IntervalFile::Begun& begun) {
-  parts.profile = profile_of(path);
   bool interval = false;
   if (parts.readable) {
     ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wanted, begun));
   } else if (wanted.intervals) {
     return fail(must_be_readable(path));
   }
+  parts.profile = profile_of(path);
   return Learnt{.profile = parts.profile, .interval = interval, .checks = Conflicts::wanted()};
 }
 
@@ -303,6 +304,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
 
 Status File::remove(const std::string& name) {
   ASSIGN_OR_RETURN(const std::string path, path_of(name));
+  IntervalFile::await_closed();
   return remove_posix(path);
 }
 

@@ -247,21 +247,43 @@ std::map<Device, Profile>& known() {
   return profiles;
 }
 
+// Of a file that is open: no network file system is asked again.
+std::optional<Device> device_of(const std::string& path) {
+  struct statx info;
+  if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &info) != 0 || !S_ISREG(info.stx_mode))
+    return std::nullopt;
+  return Device{info.stx_dev_major, info.stx_dev_minor};
+}
+
+// With known_mutex.
+std::optional<Profile> remembered(const Device& device, const std::string& path) {
+  if (const auto found = known().find(device); found != known().end()) return found->second;
+  const std::string mount = mount_of(directory_of(path));
+  const auto cached = mount.empty() ? std::nullopt : cached_profile(mount);
+  if (cached) known().emplace(device, *cached);
+  return cached;
+}
+
 }  // namespace
+
+std::optional<Profile> known_profile_of(const std::string& path) {
+  const auto found = guarded([&]() -> Result<std::optional<Profile>> {
+    const auto device = device_of(path);
+    const std::scoped_lock lock(known_mutex);
+    return device ? remembered(*device, path) : std::nullopt;
+  });
+  return found.value_or(std::nullopt);
+}
 
 Profile profile_of(const std::string& path) {
   const auto found = guarded([&]() -> Result<Profile> {
-    struct statx info;  // of a file that is open: no network file system is asked again
-    if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &info) != 0 || !S_ISREG(info.stx_mode))
-      return Profile{};
+    const auto device = device_of(path);
+    if (!device) return Profile{};
     const std::scoped_lock lock(known_mutex);
-    const auto [place, fresh] = known().try_emplace({info.stx_dev_major, info.stx_dev_minor});
-    Profile& profile = place->second;
-    if (!fresh) return profile;
-    const std::string mount = mount_of(directory_of(path));
-    if (const auto cached = mount.empty() ? std::nullopt : cached_profile(mount)) return profile = *cached;
+    if (const auto profile = remembered(*device, path)) return *profile;
+    Profile& profile = known()[*device];  // where it cannot be measured, it is not tried again
     ASSIGN_OR_RETURN(profile, measure(path));
-    if (!mount.empty()) (void)write_cache(mount, profile);
+    if (const std::string mount = mount_of(directory_of(path)); !mount.empty()) (void)write_cache(mount, profile);
     return profile;
   });
   return found.value_or(Profile{});

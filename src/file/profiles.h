@@ -2,6 +2,7 @@
 // for a day, by a file for all processes of a user ($XDG_CACHE_HOME or ~/.cache, stridio/profiles.json).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -12,6 +13,8 @@ namespace stridio {
 // For a file that exists. Never fails: what cannot be measured has the default profile. A scratch file in the file's directory
 // is measured on, without a name where the file system can, or else the file itself is read.
 Profile profile_of(const std::string& path);
+// Nothing where it has not been measured.
+std::optional<Profile> known_profile_of(const std::string& path);
 
 // A measured profile that the storage has contradicted is measured anew at the next open of its mount by a new process.
 void forget_profile(const std::string& path);

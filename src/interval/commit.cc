@@ -238,7 +238,7 @@ Status IntervalFile::nothing_failed(const std::vector<Announcement>& all) {
 
 void IntervalFile::give_up() {
   lengthening_.wait();
-  if (!writes_ || group_.rank() != 0 || broken_ || !await_newborn()) return;
+  if (!writes_ || !group_.barrier() || group_.rank() != 0 || broken_ || !await_newborn()) return;
   const Offset end = space_.back().offset;
   if (const auto size = storage_->size(); size && *size > end) (void)storage_->resize(end);
 }
@@ -323,7 +323,9 @@ Result<IntervalFile::Own> IntervalFile::moved(const IntervalMap& map) {
     ASSIGN_OR_RETURN(const Transferred got, read_intervals(*storage_, seen_, extents, {&span, 1}, requests_.longest));
     if (got.bytes < bytes) return refuse(Code::kIo, "the interval file is damaged: intervals behind its end");
     ASSIGN_OR_RETURN(const Appended appended, append(bytes, {&span, 1}));
-    for (const Piece& piece : note(extents, appended, written)) written.log.add(piece);
+    PieceList pieces;
+    note(extents, appended, written, pieces);
+    for (const PieceGroup& group : pieces.groups()) written.log.add_group(group);
     extents.clear();
     bytes = 0;
     return {};

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "base/crc32c.h"
 #include "group/threads.h"
 #include "interval/check.h"
@@ -324,8 +327,9 @@ TEST(Newborn, WhatOthersHaveCommittedMeanwhileStays) {
           auto opened = IntervalFile::open(alone, open_memory(file), true);
           ASSERT_TRUE(opened);
           Data data = theirs;
+          if (!commits_meanwhile) return;
           ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{0, std::ssize(data)}}, data));
-          ASSERT_TRUE(!commits_meanwhile || (*opened)->commit());
+          ASSERT_TRUE((*opened)->commit());
         });
       };
       run_threads(2, {.ranks_per_node = ranks_per_node}, [&](Group& group) {
@@ -365,6 +369,97 @@ TEST(Newborn, WhatOthersHaveCommittedMeanwhileStays) {
       EXPECT_TRUE(check_interval_file(*open_memory(file))->damage.empty());
     }
   }
+}
+
+// Nobody locks a flat file. Where one has begun to be written under the name, no data come beside it.
+TEST(Newborn, AFlatFileMadeMeanwhileIsSeen) {
+  const auto file = make_memory_file();
+  Data flat(100, std::byte{'x'});
+  run_threads(1, {}, [&](Group& group) {
+    auto begun = IntervalFile::begin_newborn(*open_memory(file));
+    ASSERT_TRUE(begun);
+    ASSERT_TRUE(write_list(*open_memory(file), std::vector<Extent>{{0, 100}}, flat));
+    auto opened = IntervalFile::open(group, open_memory(file), true, *std::move(begun));
+    ASSERT_TRUE(opened);
+    Data mine(100000, std::byte{'y'});
+    const Status written = write_list(**opened, std::vector<Extent>{{0, 100000}}, mine);
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, Code::kFileInUse);
+    EXPECT_FALSE((*opened)->commit());
+    (*opened)->give_up();
+  });
+  EXPECT_EQ(*read_all(*open_memory(file)), flat);
+}
+
+// The birth and zeros are what a power loss may leave of a file before its first commit: whoever writes begins anew. What else is
+// so short is damage.
+TEST(Newborn, WhatAPowerLossLeavesIsBegunAnew) {
+  for (const Bytes length : {kHeaderBytes + 1, Bytes{512}, kHeaderStep, kHeaderStep + kHeaderBytes - 1}) {
+    for (const bool cut : {true, false}) {
+      SCOPED_TRACE(length);
+      const auto file = make_memory_file();
+      ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+      const std::byte last{!cut};
+      ASSERT_TRUE(open_memory(file)->write({length - 1, 1}, &last));
+      run_threads(1, {}, [&](Group& group) {
+        const auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+        ASSERT_FALSE(reader);
+        EXPECT_NE(reader.error().what.find("truncated"), std::string::npos);
+        EXPECT_EQ(reader.error().what.find("begins anew") != std::string::npos, cut) << reader.error().what;
+        {
+          const auto idle = IntervalFile::open(group, open_memory(file), true);
+          ASSERT_EQ(idle.has_value(), cut);
+          if (!cut) return;
+        }
+        ASSERT_TRUE(IntervalFile::open(group, open_memory(file, {.read = true}), false)) << "it is one already";
+        const auto writer = IntervalFile::open(group, open_memory(file), true);
+        ASSERT_TRUE(writer) << writer.error().text();
+        Data data(5000, std::byte{'x'});
+        ASSERT_TRUE(write_list(**writer, std::vector<Extent>{{0, 5000}}, data));
+        ASSERT_TRUE((*writer)->commit());
+        EXPECT_EQ(*read_all(**writer), data);
+      });
+    }
+  }
+}
+
+// Where storage is far a closed file is given back later. Who needs it gone waits for that, and who writes to it next.
+TEST(Closed, IsWaitedFor) {
+  class Slow : public Wrapped {
+   public:
+    Slow(std::unique_ptr<Storage> inner, std::atomic<bool>& gone) : Wrapped(std::move(inner)), gone_(gone) {}
+    ~Slow() override { gone_ = true; }
+    Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
+      ASSIGN_OR_RETURN(auto held, Wrapped::lock(range, mode));
+      return std::make_unique<SlowLock>(std::move(held));
+    }
+
+   private:
+    struct SlowLock final : RangeLock {
+      explicit SlowLock(std::unique_ptr<RangeLock> lock) : held(std::move(lock)) {}
+      ~SlowLock() override { std::this_thread::sleep_for(std::chrono::milliseconds(600)); }
+      const std::unique_ptr<RangeLock> held;
+    };
+    std::atomic<bool>& gone_;
+  };
+  const auto file = make_memory_file();
+  const SummedRequests far{.longest = 1 << 20, .write = {.depth = 4, .unit = 5000}};
+  run_threads(1, {}, [&](Group& group) {
+    for (const bool reopened : {false, true}) {
+      std::atomic<bool> gone = false;
+      {
+        const auto opened = IntervalFile::open(group, std::make_unique<Slow>(open_memory(file), gone), true, {}, far);
+        ASSERT_TRUE(opened) << opened.error().text();
+      }
+      EXPECT_FALSE(gone);
+      if (reopened) {
+        const auto again = IntervalFile::open(group, open_memory(file), true);
+        EXPECT_TRUE(again) << again.error().text();
+      }
+      IntervalFile::await_closed();
+      EXPECT_TRUE(gone);
+    }
+  });
 }
 
 TEST(FailedWrites, NothingLiesBeyondWhatTheFormatHas) {

@@ -20,6 +20,11 @@ inline constexpr Bytes kHeaderBytes = 64;
 inline constexpr Bytes kCell = 16384;                        // stored bytes are summed by cells of this grid
 inline constexpr Offset kMostBytes = (Offset{1} << 62) - 1;  // of the logical file
 inline constexpr Offset kFirstStored = kHeaders * kHeaderStep;
+// A writer's own, where its ranks share no memory: how far space is taken, and what they tell each other (LogHead). They mean
+// something only while the file is open for writing.
+inline constexpr Bytes kLogHeadBytes = 128;
+inline constexpr Extent kTaken{kFirstStored - kHeaderStep / 2, 8};
+inline constexpr Extent kLogHead{kTaken.offset + kTaken.length, kLogHeadBytes};
 inline constexpr Extent kWriterLock{Offset{1} << 62, 1};  // no byte of the file: who writes has it locked
 
 // Bytes behind the writer's lock are locks of generations, and behind all those are locks of other kinds.
@@ -97,7 +102,6 @@ struct LogHead {
   std::vector<Offset> areas;  // where they begin
 };
 inline constexpr std::size_t kMostLogAreas = 7;
-inline constexpr Bytes kLogHeadBytes = 128;
 std::vector<std::byte> encode(const LogHead& head);
 // Zeros are a head of nothing.
 Result<LogHead> decode_log_head(std::span<const std::byte> bytes);

@@ -57,7 +57,16 @@ Head::Content Head::content() const {
 }
 
 bool Head::is_unfinished() const {
-  return whole && content() == Content::kIntervals && std::ssize(bytes) < kHeaderBytes;
+  if (!whole || content() != Content::kIntervals) return false;
+  if (std::ssize(bytes) < kHeaderBytes) return true;
+  std::vector<std::byte> born = birth_header();
+  born.resize(bytes.size());
+  return is_cut() && bytes == born;
+}
+
+// Who makes a file does not leave it shorter than its first slot's header, unless a power loss cuts it.
+bool Head::is_cut() const {
+  return whole && std::ssize(bytes) > kHeaderBytes && std::ssize(bytes) < kHeaderStep + kHeaderBytes;
 }
 
 Result<Header> Head::newest() const {
@@ -80,13 +89,15 @@ Result<Header> Head::newest() const {
   }
   if (!best && damage) return fail(*damage);
   if (!best) best.error().path = path;
-  // A commit is told from damage: it tears one slot. And who makes a file does not leave it shorter than a slot's header.
+  // A commit is told from damage: it tears one slot.
   if (best && best->generation == kBirth && damaged > kCopies) return fail(*damage);
-  if (best && best->generation == kBirth && whole && std::ssize(bytes) > kHeaderBytes &&
-      std::ssize(bytes) < kHeaderStep + kHeaderBytes)
-    return fail(Error{.code = Code::kIo,
-                      .what = fmt::format("the interval file is truncated: it has {} bytes", bytes.size()),
-                      .path = path});
+  if (best && best->generation == kBirth && is_cut())
+    return fail(
+        Error{.code = Code::kIo,
+              .what = fmt::format("the interval file is truncated{}: it has {} bytes",
+                                  is_unfinished() ? ", or making it was cut off (who writes to it begins anew)" : "",
+                                  bytes.size()),
+              .path = path});
   return best;
 }
 

@@ -21,10 +21,13 @@ struct Head {
   // What the storage holds: an interval file may be damaged.
   enum class Content { kNothing, kIntervals, kOther };
   Content content() const;
-  // Whether making the file has ended before all of it was written: it is empty.
+  // Whether making the file has ended before its first commit, and not all of it is there: nothing is lost if it is made anew.
   bool is_unfinished() const;
   // The valid header with the highest generation. Where there is none, the error of the first that begins as one.
   Result<Header> newest() const;
+
+ private:
+  bool is_cut() const;
 };
 
 struct StoredRoot {

@@ -25,8 +25,10 @@ class IntervalFile final : public Storage {
  public:
   // Makes an empty file one, with a first generation that is empty; durable with the first commit. Returns its head.
   static Result<Head> format(Storage& storage);
-  // Where the storage is far, its locks and itself are given back in the background.
+  // Where the storage is far, its locks and itself are given back in the background,
   ~IntervalFile() override;
+  // until when this waits, of all that the process has closed, at most a minute.
+  static void await_closed();
   // What rank 0 can do before the others have opened the storage, which spares requests.
   struct Begun {
     Head head;
@@ -47,7 +49,7 @@ class IntervalFile final : public Storage {
   // for a further try; so it does where a write has failed and none has succeeded since in its place. Where nobody has changed
   // anything, nothing happens. Accesses of other threads wait for it, but not before all ranks have come.
   Status commit();
-  // What has not been committed is given up: its space, by rank 0, once no other rank writes any more.
+  // Collective, with no other rank in an access: what has not been committed is given up, its space by rank 0.
   void give_up();
 
   // Collective: what each has written since the last commit becomes visible to all, and older than what is written afterwards.
@@ -155,11 +157,11 @@ class IntervalFile final : public Storage {
   Result<Extent> allocate_whole(Bytes bytes);
   Result<Transferred> write(std::span<const Extent> extents, std::span<const Span> memory,
                             const std::function<Status(const Appended&)>& stored);
-  Status count(std::span<const Extent> extents, std::span<const Piece> pieces);
+  Status count(const PieceList& pieces);
   Result<Appended> append(Bytes bytes, std::span<const Span> memory);
-  static std::vector<Piece> note(std::span<const Extent> extents, const Appended& appended, Written& written);
-  Status log(std::span<const Extent> extents, std::span<const Piece> pieces);
-  Result<bool> publish(std::span<const Piece> pieces);
+  static void note(std::span<const Extent> extents, const Appended& appended, Written& written, PieceList& pieces);
+  Result<bool> log(const PieceList& pieces);
+  Result<bool> publish(const PieceList& pieces);
   bool is_mine(Extent range) const;
   Status look_around();
   Status look_around_together();
@@ -171,8 +173,7 @@ class IntervalFile final : public Storage {
   Status check_whole() const;
   Status check_writable() const;
   Status check_end(Offset end, const char* what) const;
-  void note_failed(std::span<const Extent> extents, const Error& why);
-  void note_repeated(std::span<const Extent> extents);
+  void note_failed(const IntervalMap& bytes, const Error& why);
   Status nothing_failed(const std::vector<Announcement>& all);
 
   Result<std::vector<Announcement>> announce();
@@ -252,8 +253,7 @@ class IntervalFile::Whole final : public Storage {
   IntervalFile& file_;
   const std::shared_ptr<Generation> since_;
   Written written_ = {};  // of it the fragments
-  std::vector<Extent> extents_;
-  std::vector<Piece> pieces_;
+  PieceList pieces_;      // not counted yet
 };
 
 }  // namespace stridio

@@ -126,6 +126,41 @@ struct IntervalMap::Content {
   Extent bounds;
 };
 
+// ---- PieceList
+
+void PieceList::add(const Piece& piece) {
+  if (!groups_.empty()) {
+    PieceGroup& last = groups_.back();
+    if (last.count == 1 && piece.length == last.first.length) {
+      last.stride = piece.logical - last.first.logical;
+      last.stored_stride = piece.stored - last.first.stored;
+    }
+    if (piece == last.at(last.count)) {
+      ++last.count;
+      return;
+    }
+  }
+  groups_.push_back({.first = piece});
+}
+
+std::int64_t PieceList::count() const {
+  std::int64_t count = 0;
+  for (const PieceGroup& group : groups_) count += group.count;
+  return count;
+}
+
+Extent PieceList::bounds() const {
+  Extent bounds;
+  for (const PieceGroup& group : groups_) {
+    const Offset begin = std::min(group.first.logical, group.last().logical);
+    const Offset end = std::max(group.first.end(), group.last().end());
+    bounds = bounds.empty()
+                 ? Extent{begin, end - begin}
+                 : Extent{std::min(bounds.offset, begin), std::max(bounds.end(), end) - std::min(bounds.offset, begin)};
+  }
+  return bounds;
+}
+
 // ---- IntervalMap
 
 IntervalMap::IntervalMap() {
@@ -210,6 +245,18 @@ void MapBuilder::add(const Piece& piece) {
   } else {
     flush();
     group_ = {piece};
+  }
+}
+
+// Where the first two pieces go on as the group does, so do the others.
+void MapBuilder::add_group(const PieceGroup& group) {
+  for (std::int64_t i = 0; i < group.count; ++i) {
+    add(group.at(i));
+    const bool alike = i > 0 && group_.count > 1 && group_.stride == group.stride &&
+                       group_.stored_stride == group.stored_stride && group_.last() == group.at(i);
+    if (!alike) continue;
+    group_.count += group.count - 1 - i;
+    return;
   }
 }
 
@@ -316,6 +363,15 @@ IntervalMap below(const IntervalMap& map, Offset end) {
 void WriteLog::add(const Piece& piece) {
   if (!latest_.empty() && piece.logical < latest_.end()) settle(2);
   latest_.add(piece);
+}
+
+void WriteLog::add_group(const PieceGroup& group) {
+  if (group.count > 1 && group.stride < group.first.length) {
+    for (std::int64_t i = 0; i < group.count; ++i) add(group.at(i));
+    return;
+  }
+  if (!latest_.empty() && group.first.logical < latest_.end()) settle(2);
+  latest_.add_group(group);
 }
 
 // Merges layers until each is `ratio` times as large as the one before it; 0: into one.

@@ -42,6 +42,19 @@ struct PieceGroup {
   bool operator==(const PieceGroup&) const = default;
 };
 
+// Pieces as they come, of which those of equal length and equally far apart are one group.
+class PieceList {
+ public:
+  void add(const Piece& piece);
+  std::span<const PieceGroup> groups() const { return groups_; }
+  bool empty() const { return groups_.empty(); }
+  std::int64_t count() const;  // of pieces
+  Extent bounds() const;       // in the logical file
+
+ private:
+  std::vector<PieceGroup> groups_;
+};
+
 // Immutable; cheap to copy.
 class IntervalMap {
  public:
@@ -79,6 +92,7 @@ class MapBuilder {
   MapBuilder();
   // At or after the end of the piece before.
   void add(const Piece& piece);
+  void add_group(const PieceGroup& group);  // of ascending pieces
   Offset end() const { return group_.last().end(); }
   bool empty() const { return group_.first.length == 0; }
   Bytes footprint() const;  // of what is coded
@@ -127,6 +141,7 @@ IntervalMap below(const IntervalMap& map, Offset end);
 class WriteLog {
  public:
   void add(const Piece& piece);
+  void add_group(const PieceGroup& group);
   bool empty() const { return layers_.empty() && latest_.empty(); }
   Bytes footprint() const;
   // Each hides those behind it.

@@ -125,6 +125,36 @@ TEST(IntervalMap, AlgebraAgreesWithBytes) {
   }
 }
 
+TEST(PieceList, KeepsTheOrder) {
+  const std::uint64_t seed = seed_of_this_run();
+  Random random(seed);
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round) + ", STRIDIO_SEED=" + std::to_string(seed));
+    PieceList list;
+    std::vector<Piece> pieces, kept;
+    for (std::int64_t i = draw(random, 0, 20); i > 0; --i) {
+      const Piece piece{draw(random, 0, 3), draw(random, 1, 2), draw(random, 0, 3)};
+      const Bytes stride = draw(random, 0, 1), stored_stride = draw(random, 0, 1);
+      for (std::int64_t n = 0, count = draw(random, 1, 4); n < count; ++n)
+        pieces.push_back({piece.logical + n * stride, piece.length, piece.stored + n * stored_stride});
+    }
+    Offset begin = 100, end = 0;
+    for (const Piece& piece : pieces) {
+      list.add(piece);
+      begin = std::min(begin, piece.logical);
+      end = std::max(end, piece.end());
+    }
+    for (const PieceGroup& group : list.groups())
+      for (std::int64_t n = 0; n < group.count; ++n) kept.push_back(group.at(n));
+    ASSERT_EQ(kept, pieces);
+    ASSERT_EQ(list.count(), std::ssize(pieces));
+    ASSERT_EQ(list.bounds(), pieces.empty() ? Extent{} : (Extent{begin, end - begin}));
+  }
+  PieceList rows;
+  for (int i = 0; i < 1000; ++i) rows.add({i * 4096, 640, i * 640});
+  EXPECT_EQ(rows.groups().size(), 1u);
+}
+
 TEST(WriteLog, TheLastWriteCounts) {
   const std::uint64_t seed = seed_of_this_run();
   Random random(seed);
@@ -139,10 +169,19 @@ TEST(WriteLog, TheLastWriteCounts) {
         log.cut(end);
         expected.erase(expected.lower_bound(end), expected.end());
       }
-      const Piece piece{draw(random, 0, kEnd), draw(random, 1, 60), stored};
-      stored += piece.length;
-      log.add(piece);
-      for (Bytes k = 0; k < piece.length; ++k) expected[piece.logical + k] = piece.stored + k;
+      PieceGroup group{{draw(random, 0, kEnd), draw(random, 1, 60), stored}};
+      stored += group.first.length;
+      if (draw(random, 0, 2) == 0) {
+        group.count = draw(random, 2, 6);
+        group.stride = draw(random, -group.first.logical / 5, 100);  // they may overlap, and come from behind
+        group.stored_stride = draw(random, 0, 1) == 0 ? group.first.length : draw(random, 1, 100);
+        stored += 600;
+        log.add_group(group);
+      } else {
+        log.add(group.first);
+      }
+      for (std::int64_t n = 0; n < group.count; ++n)
+        for (Bytes k = 0; k < group.first.length; ++k) expected[group.at(n).logical + k] = group.at(n).stored + k;
       if (draw(random, 0, 20) != 0) continue;
       Bytewise seen;
       for (const IntervalMap& layer : log.layers()) seen.merge(bytewise(layer));

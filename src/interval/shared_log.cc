@@ -17,25 +17,6 @@ constexpr std::int64_t kEntries = std::int64_t{1} << 16;
 constexpr Bytes kReserved = Bytes{1} << 16;    // at a time
 constexpr std::chrono::seconds kPatience{10};  // with a rank that is between two stores
 
-std::vector<PieceGroup> grouped(std::span<const Piece> pieces) {
-  std::vector<PieceGroup> groups;
-  for (const Piece& piece : pieces) {
-    if (!groups.empty()) {
-      PieceGroup& last = groups.back();
-      if (last.count == 1 && piece.length == last.first.length) {
-        last.stride = piece.logical - last.first.logical;
-        last.stored_stride = piece.stored - last.first.stored;
-      }
-      if (piece == last.at(last.count)) {
-        ++last.count;
-        continue;
-      }
-    }
-    groups.push_back({.first = piece});
-  }
-  return groups;
-}
-
 // ---- In memory
 
 class MemoryLog final : public SharedLog {
@@ -56,7 +37,7 @@ class MemoryLog final : public SharedLog {
     epoch_ = epoch;
     seen_ = 0;
   }
-  Result<bool> publish(std::span<const Piece> pieces) override;
+  Result<bool> publish(std::span<const PieceGroup> groups) override;
   Result<std::vector<PieceGroup>> news() override;
   bool asks_storage() const override { return false; }
 
@@ -68,8 +49,7 @@ class MemoryLog final : public SharedLog {
   std::int64_t seen_ = 0;
 };
 
-Result<bool> MemoryLog::publish(std::span<const Piece> pieces) {
-  const std::vector<PieceGroup> groups = grouped(pieces);
+Result<bool> MemoryLog::publish(std::span<const PieceGroup> groups) {
   const auto count = std::ssize(groups);
   std::int64_t first = board().taken.load();
   do {
@@ -116,7 +96,7 @@ class StorageLog final : public SharedLog {
 
   void clear() override {}
   void begin(std::uint64_t) override { seen_ = 0; }
-  Result<bool> publish(std::span<const Piece> pieces) override;
+  Result<bool> publish(std::span<const PieceGroup> groups) override;
   Result<std::vector<PieceGroup>> news() override;
   bool asks_storage() const override { return true; }
 
@@ -151,12 +131,12 @@ std::vector<Extent> StorageLog::stored(const LogHead& head, Extent range) const 
 }
 
 // Records first: a head never tells of what is not there.
-Result<bool> StorageLog::publish(std::span<const Piece> pieces) {
+Result<bool> StorageLog::publish(std::span<const PieceGroup> groups) {
   LogRecord record;
   WriteLog log;
-  for (const Piece& piece : pieces) {
-    record.size = std::max(record.size, piece.end());
-    if (piece.length > 0) log.add(piece);
+  for (const PieceGroup& group : groups) {
+    record.size = std::max({record.size, group.first.end(), group.last().end()});
+    if (group.first.length > 0) log.add_group(group);
   }
   record.written = log.merged();
   std::vector<std::byte> bytes = encode(record);

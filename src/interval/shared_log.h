@@ -23,9 +23,8 @@ class SharedLog {
   // On every rank, after that; no two epochs have one number.
   virtual void begin(std::uint64_t epoch) = 0;
 
-  // False, and nothing happens, where there is no room. Pieces of equal length, equally far apart, take the room of one. One
-  // of no length tells that the file reaches so far.
-  virtual Result<bool> publish(std::span<const Piece> pieces) = 0;
+  // False, and nothing happens, where there is no room. One piece of no length tells that the file reaches so far.
+  virtual Result<bool> publish(std::span<const PieceGroup> groups) = 0;
   // What has come since the last call, this rank's own too. Waits for a rank that is about to publish; not for one that is dead.
   virtual Result<std::vector<PieceGroup>> news() = 0;
   // Whether both ask the storage.

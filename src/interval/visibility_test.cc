@@ -310,7 +310,8 @@ TEST(Visibility, SharingSettlesAnOrder) {
   }
 }
 
-// Whose telling the storage says to have failed, where it has not: later writes still count.
+// Whose telling the storage says to have failed, where it has not: later writes still count, and till it is repeated nothing is
+// committed.
 TEST(Visibility, WhatFailsToBeToldMayHaveBeenTold) {
   class Unsure : public Wrapped {
    public:
@@ -347,8 +348,14 @@ TEST(Visibility, WhatFailsToBeToldMayHaveBeenTold) {
       EXPECT_EQ(*read_extent(stored, {0, 1}), Data(1, std::byte{'a'}));  // looks around
       EXPECT_EQ(*read_extent(stored, {1200, 100}), Data(100, std::byte{'d'}));
     }
+    ASSERT_FALSE(stored.commit());
+    if (group.rank() == 0) {
+      ASSERT_TRUE(write({500, 700}, 'e'));
+      ASSERT_TRUE(write({1300, 200}, 'e'));
+    }
     ASSERT_TRUE(stored.commit());
     EXPECT_EQ(*read_extent(stored, {1200, 100}), Data(100, std::byte{'d'}));
+    EXPECT_EQ(*read_extent(stored, {500, 700}), Data(700, std::byte{'e'}));
   });
 }
 

@@ -1,0 +1,283 @@
+// Opening an interval file: who writes it takes the writer's lock, and makes an empty file one; who reads it pins a generation.
+// And what it holds as long as it is open: locks beyond all bytes.
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "base/guarded.h"
+#include "base/of_process.h"
+#include "collective/agreement.h"
+#include "interval/interval_file.h"
+#include "interval/lock.h"
+
+namespace stridio {
+namespace {
+
+// Locks that are no bytes of the file.
+constexpr Offset kLocks = kWriterLock.offset;
+Extent pin_of(std::uint64_t generation) { return {kLocks + 1 + static_cast<Offset>(generation), 1}; }
+Extent pins_below(std::uint64_t generation) { return {kLocks + 1, static_cast<Offset>(generation)}; }
+
+// Behind them: locks of the lock managers.
+constexpr Extent kManagersLocks{kLocks + (Offset{1} << 60), kIntervalLocks.length};
+static_assert(kLocks + 1 + static_cast<Offset>(kLastGeneration) < kManagersLocks.offset);
+
+tl::unexpected<Error> in_use(const Storage& storage) {
+  return fail(Error{.code = Code::kFileInUse,
+                    .what = "somebody has the interval file open for writing; one program at a time may",
+                    .path = storage.path()});
+}
+
+enum Newborn : std::uint32_t { kKnown, kUnknown, kOthers };  // what others may have written to a new file
+constexpr std::chrono::seconds kPatience{60};                // with who looks, and with a storage that is given back
+
+// Who has closed the file just now, here or elsewhere, may still be giving it back.
+Result<std::unique_ptr<RangeLock>> lock_for_writing(Storage& storage) {
+  constexpr std::chrono::milliseconds kLongest{256};
+  for (std::chrono::milliseconds nap{1};; nap *= 2) {
+    auto lock = storage.lock(kWriterLock, LockMode::kExclusiveNow);
+    if (lock || lock.error().code != Code::kFileInUse || nap >= kLongest) return lock;
+    IntervalFile::await_closed();
+    std::this_thread::sleep_for(nap);
+  }
+}
+
+Result<Head> write_birth(Storage& storage) {
+  Head head{.bytes = birth_header(), .whole = true, .path = storage.path()};
+  RETURN_IF_ERROR(storage.write({0, kHeaderBytes}, head.bytes.data()));
+  return head;
+}
+
+}  // namespace
+
+Result<Head> IntervalFile::format(Storage& storage) {
+  auto head = write_birth(storage);
+  if (!head) (void)storage.resize(0);
+  return head;
+}
+
+Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
+  Begun begun{};
+  auto lock = lock_for_writing(storage);
+  if (!lock && lock.error().code != Code::kFileInUse && lock.error().code != Code::kUnsupportedOperation)
+    return fail(lock.error());
+  ASSIGN_OR_RETURN(begun.head, Head::read(storage));
+  if (begun.head.content() == Head::Content::kOther) return begun;
+  if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
+  if (lock) begun.writing = *std::move(lock);
+  if (begun.head.content() == Head::Content::kNothing || begun.head.is_unfinished()) {
+    if (std::ssize(begun.head.bytes) > kHeaderBytes) RETURN_IF_ERROR(storage.resize(kHeaderBytes));
+    ASSIGN_OR_RETURN(begun.head, format(storage));
+  }
+  return begun;
+}
+
+// Its birth harms no interval file, whoever has made it one and committed to it meanwhile; whether anybody has is seen later.
+Result<IntervalFile::Begun> IntervalFile::begin_newborn(Storage& storage) {
+  Result<Head> head = Head{};
+  Result<std::unique_ptr<RangeLock>> lock = nullptr;
+  {
+    Worker beside;
+    beside.post_or_run([&] { head = guarded([&] { return write_birth(storage); }); });
+    lock = guarded([&] { return lock_for_writing(storage); });
+  }
+  if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
+  if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
+  if (!head) return fail(head.error());
+  return Begun{*std::move(head), lock ? *std::move(lock) : nullptr, true};
+}
+
+Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
+                                                         Begun begun, const SummedRequests& requests) {
+  std::unique_ptr<IntervalFile> file(new IntervalFile(group, std::move(storage), writes, requests));
+  RETURN_IF_ERROR(file->load(std::move(begun)));
+  return file;
+}
+
+IntervalFile::~IntervalFile() {
+  looking_.wait();
+  lengthening_.wait();
+  if (requests_.write.depth <= 1) return;
+  shared_log_.reset();
+  struct Rest {
+    std::unique_ptr<Storage> storage;
+    std::unique_ptr<RangeLock> writing, reading;  // end before it
+  };
+  (void)guarded([&]() -> Status {
+    auto rest =
+        std::make_shared<std::optional<Rest>>(Rest{std::move(storage_), std::move(writing_), std::move(reading_)});
+    of_process<Worker>().post([rest] { rest->reset(); });
+    return {};
+  });
+}
+
+void IntervalFile::await_closed() { (void)of_process<Worker>().idle_within(kPatience); }
+
+Status IntervalFile::load(Begun begun) {
+  Status mine;
+  std::vector<std::byte> bytes;
+  Finished told;
+  if (writes_) storage_->expect_sync();
+  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun), bytes, told); });
+  RETURN_IF_ERROR(agree(group_, mine));
+  ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group_, bytes));
+  ASSIGN_OR_RETURN(const std::vector<Finished> finished, allgather(group_, told));
+  auto root = decode_root(all.front());
+  RETURN_IF_ERROR(agree(group_, root ? Status() : fail(root.error())));
+  if (writes_) {
+    ASSIGN_OR_RETURN(shared_log_, make_memory_log(group_));
+  }
+  adopt(*std::move(root), {}, finished.front());
+  for (std::size_t i = static_cast<std::size_t>(group_.rank()); i < seen_.generation->root().parts.size();
+       i += static_cast<std::size_t>(group_.size()))
+    own_parts_.push_back(i);
+  return {};
+}
+
+// On rank 0: takes the locks, finds the newest generation's root, and where there is space.
+Status IntervalFile::begin(Begun begun, std::vector<std::byte>& root, Finished& told) {
+  if (writes_ && !begun.writing && !begun.newborn) {
+    ASSIGN_OR_RETURN(begun, begin_writing(*storage_));
+  }
+  writing_ = std::move(begun.writing);
+  Head head = std::move(begun.head);
+  if (writes_ && !writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
+    return refuse(Code::kUnsupportedOperation,
+                  "the file system has no range locks, without which one rank alone may write an interval file");
+  if (writes_) newborn() = begun.newborn ? kUnknown : kKnown;
+  if (begun.newborn && group_.size() > 1 && !taken_on_node()) {
+    RETURN_IF_ERROR(find_nobody());
+    newborn() = kKnown;
+  } else if (begun.newborn) {
+    looking_.post_or_run([this] {
+      newborn() = guarded([&] { return find_nobody(); }) ? kKnown : kOthers;
+      futex_wake(newborn());
+    });
+  }
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0 || head.bytes.empty()) {
+      ASSIGN_OR_RETURN(head, Head::read(*storage_));
+    }
+    ASSIGN_OR_RETURN(const Header header, head.newest());
+    if (!writes_) {
+      RETURN_IF_ERROR(pin(header.generation));
+      ASSIGN_OR_RETURN(head, Head::read(*storage_));
+      ASSIGN_OR_RETURN(const Header now, head.newest());
+      if (now.generation != header.generation) continue;  // committed meanwhile, maybe before we held the pin
+    }
+    ASSIGN_OR_RETURN(StoredRoot stored, read_root(*storage_, head, header));
+    root = std::move(stored.bytes);
+    told.root = header.root;
+    if (!writes_) return {};
+    ASSIGN_OR_RETURN(const Root decoded, decode_root(root));
+    told.reuse = nobody_reads_before(header.generation);
+    stored_size_ = stored.size;
+    return settle_space(decoded, told);
+  }
+  return fail(
+      Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
+}
+
+// On rank 0, which holds the lock by now, of a file that has its birth.
+Status IntervalFile::find_nobody() {
+  ASSIGN_OR_RETURN(const Bytes size, storage_->size());
+  if (size == kHeaderBytes) return {};
+  return refuse(Code::kFileInUse,
+                "somebody else has written to the file while it was made; nothing is written: open it again");
+}
+
+// The last but one of the group's persistent words.
+SharedWord& IntervalFile::newborn() {
+  std::atomic<Bytes>* const taken = taken_on_node();
+  return taken ? *reinterpret_cast<SharedWord*>(taken - 1) : newborn_;
+}
+
+// Until it is known nobody writes data, which might fall on what others have committed.
+Status IntervalFile::await_newborn() {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  std::uint32_t state = newborn().load();
+  for (; state == kUnknown; state = newborn().load()) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return refuse(Code::kOther, "the first rank, which has made the file, does not come to look at it");
+    (void)futex_sleep(newborn(), kUnknown, std::chrono::seconds(1));
+  }
+  if (state == kKnown) return {};
+  return refuse(Code::kFileInUse,
+                "somebody else has written to the file while it was made, or it cannot be looked at; nothing is "
+                "written: open it again");
+}
+
+Status IntervalFile::pin(std::uint64_t generation) {
+  auto lock = storage_->lock(pin_of(generation), LockMode::kShared);
+  if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
+  reading_ = lock ? *std::move(lock) : nullptr;
+  return {};
+}
+
+// On rank 0, once `generation` is the newest: then nobody comes to read an older one.
+bool IntervalFile::nobody_reads_before(std::uint64_t generation) {
+  return generation == kBirth ||
+         guarded([&] { return storage_->lock(pins_below(generation), LockMode::kAsk); }).has_value();
+}
+
+// On rank 0, of the generation that is the newest from now on, durably: where space is.
+Status IntervalFile::settle_space(const Root& root, Finished& told) {
+  const Offset end = up_to_cell(std::max(root.end(), told.root.end()));
+  if (told.reuse && stored_size_ > end) {
+    RETURN_IF_ERROR(storage_->resize(end));
+    stored_size_ = end;
+  }
+  told.end = told.reuse ? end : std::max(end, up_to_cell(stored_size_));
+  if (shared_log_) shared_log_->clear();
+  if (std::atomic<Bytes>* const taken = taken_on_node()) {
+    taken->store(0);
+  } else if (group_.size() > 1) {
+    constexpr std::array<std::byte, kTaken.length + kLogHead.length> kNothing = {};
+    RETURN_IF_ERROR(storage_->write({kTaken.offset, kNothing.size()}, kNothing.data()));
+  }
+  return {};
+}
+
+// Every rank goes on from the generation `root`. `own` are this rank's lines of it, known already.
+void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished& told) {
+  auto generation = std::make_shared<Generation>(std::move(root));
+  own_parts_.clear();
+  const auto& parts = generation->root().parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (seen_.generation) generation->keep_from(*seen_.generation, i);
+    for (const Own& each : own) {
+      if (each.entry.metadata != parts[i].metadata) continue;
+      own_parts_.push_back(i);
+      if (each.part) generation->keep(i, each.part);
+    }
+  }
+  written_ = {};
+  shared_ = {};
+  others_.clear();
+  failed_ = {};
+  if (shared_log_ && shared_log_->asks_storage() && !shown_) shared_log_.reset();
+  if (shared_log_) shared_log_->begin(generation->root().generation);
+  published_ = false;
+  reclaim_at_ = kLeastReclaimed;
+  seen_.size = seen_.cut = generation->root().size;
+  seen_.generation = std::move(generation);
+  chunk_ = {};
+  free_.clear();
+  taken_ = 0;
+  expected_ = 0;
+  reach_ = 0;
+  lengthened_ = promised_ = told.end;
+  find_space(told);
+}
+
+Result<std::unique_ptr<RangeLock>> IntervalFile::lock(Extent range, LockMode mode) {
+  if (range.empty() || intersect(range, kIntervalLocks).length < range.length)
+    return refuse(Code::kUnsupportedOperation, "locking a range of an interval file");
+  return storage_->lock({kManagersLocks.offset + (range.offset - kIntervalLocks.offset), range.length}, mode);
+}
+
+}  // namespace stridio

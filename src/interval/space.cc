@@ -1,0 +1,162 @@
+// The space of the stored file. All ranks know the holes of a generation, and see them and what lies behind its end as one
+// sequence of bytes to take from. How far it is taken is a word in the group's memory; where it has none, in the stored file,
+// under a lock.
+#include <algorithm>
+
+#include "base/guarded.h"
+#include "interval/interval_file.h"
+
+namespace stridio {
+namespace {
+
+constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
+
+}  // namespace
+
+// `reuse`: the holes too.
+void IntervalFile::find_space(const Finished& told) {
+  space_.clear();
+  if (told.reuse) {
+    auto used = stored_extents(seen_.generation->root()).value_or(std::vector<Extent>{});
+    used.push_back(told.root);
+    std::sort(used.begin(), used.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+    Offset at = kFirstStored;
+    for (const Extent& extent : used) {
+      const Extent hole{up_to_cell(at), down_to_cell(extent.offset) - up_to_cell(at)};
+      if (!hole.empty()) space_.push_back(hole);
+      at = std::max(at, extent.end());
+    }
+  }
+  space_.push_back({told.end, kWriterLock.offset - told.end});
+}
+
+// The last word of the group's persistent bytes; the others are those of a file's shared state.
+std::atomic<Bytes>* IntervalFile::taken_on_node() const {
+  static_assert(sizeof(std::atomic<Bytes>) == sizeof(Bytes) && std::atomic<Bytes>::is_always_lock_free);
+  const SharedMemory memory = group_.persistent();
+  if (memory.length < Group::kPersistentBytes) return nullptr;
+  return reinterpret_cast<std::atomic<Bytes>*>(memory.data + Group::kPersistentBytes - sizeof(Bytes));
+}
+
+Result<Offset> IntervalFile::take_space(Bytes bytes) {
+  if (std::atomic<Bytes>* const taken = taken_on_node()) return taken->fetch_add(bytes);
+  if (group_.size() == 1) return std::exchange(taken_, taken_ + bytes);
+  ASSIGN_OR_RETURN(const auto lock, storage_->lock(kTaken, LockMode::kExclusive));
+  Bytes taken = 0;
+  ASSIGN_OR_RETURN(const Transferred got, storage_->read(kTaken, reinterpret_cast<std::byte*>(&taken)));
+  if (got.eof || taken < 0 || taken % kCell != 0)
+    return refuse(Code::kIo, "somebody else has written to the interval file");
+  const Bytes next = taken + bytes;
+  RETURN_IF_ERROR(storage_->write(kTaken, reinterpret_cast<const std::byte*>(&next)));
+  return taken;
+}
+
+// Where what take_space() gave lies.
+std::vector<Extent> IntervalFile::stored_space(Extent taken) const {
+  std::vector<Extent> places;
+  Offset before = 0;  // of the sequence
+  for (const Extent& extent : space_) {
+    const Extent part = intersect({taken.offset - before, taken.length}, {0, extent.length});
+    if (!part.empty()) places.push_back({extent.offset + part.offset, part.length});
+    before += extent.length;
+    if (before >= taken.end()) break;
+  }
+  return places;
+}
+
+// Makes the next `bytes` bytes or more this process's.
+Status IntervalFile::take_extents(Bytes bytes) {
+  const Bytes length = up_to_cell(bytes);
+  ASSIGN_OR_RETURN(const Offset first, take_space(length));
+  const std::vector<Extent> mine = stored_space({first, length});
+  free_.insert(free_.begin(), mine.rbegin(), mine.rend());  // the lowest is taken first
+  return {};
+}
+
+// For `bytes` bytes, and all that is expected besides. But where much was written in this epoch, that may be what is written over:
+// its space is free again then, and no more is taken than a part of it.
+Status IntervalFile::take_chunk(Bytes bytes) {
+  const Bytes wanted = expected_ / 4 >= written_.bytes ? std::max(bytes, expected_) : bytes;
+  return take_extents(std::max(wanted, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk)));
+}
+
+// One extent at least; as few as can be.
+Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
+  std::vector<Extent> taken;
+  while (bytes > 0) {
+    if (chunk_.empty()) {
+      if (free_.empty()) RETURN_IF_ERROR(take_chunk(bytes));
+      chunk_ = free_.back();
+      free_.pop_back();
+    }
+    const Extent part{chunk_.offset, std::min(bytes, chunk_.length)};
+    chunk_ = {part.end(), chunk_.length - part.length};
+    reach_ = std::max(reach_, part.end());
+    expected_ = std::max<Bytes>(0, expected_ - part.length);
+    if (!taken.empty() && taken.back().end() == part.offset) {
+      taken.back().length += part.length;
+    } else {
+      taken.push_back(part);
+    }
+    bytes -= part.length;
+  }
+  return taken;
+}
+
+// Metadata are one run.
+Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
+  while (chunk_.length < bytes) {
+    const auto enough =
+        std::find_if(free_.rbegin(), free_.rend(), [&](const Extent& each) { return each.length >= bytes; });
+    if (enough == free_.rend()) {
+      RETURN_IF_ERROR(take_extents(bytes));
+      continue;
+    }
+    const Extent rest{up_to_cell(chunk_.offset), down_to_cell(chunk_.end()) - up_to_cell(chunk_.offset)};
+    chunk_ = *enough;
+    free_.erase(std::next(enough).base());
+    if (!rest.empty()) free_.push_back(rest);
+  }
+  const Extent taken{chunk_.offset, bytes};
+  chunk_ = {taken.end(), chunk_.length - bytes};
+  reach_ = std::max(reach_, taken.end());
+  return taken;
+}
+
+// Where writes overlap within the file only, it is made to reach that far while the first bytes are made ready.
+void IntervalFile::expect_write(Bytes bytes) {
+  if (!writes_) return;
+  const auto epoch = stay_in_epoch();
+  const std::scoped_lock lock(mutex_);
+  expected_ = bytes;
+  if (!requests_.write.extend_first || bytes < requests_.worth_lengthening) return;
+  const Offset end = end_of_expected();
+  if (end <= std::max(lengthened_, promised_)) return;
+  promised_ = end;
+  reach_ = std::max(reach_, end);
+  (void)guarded([&]() -> Status {
+    lengthening_.post([this, end] {
+      const std::byte zero{};
+      if (!await_newborn() || !storage_->write({end - 1, 1}, &zero)) return;  // who writes there is told
+      const std::scoped_lock now(mutex_);
+      lengthened_ = std::max(lengthened_, end);
+    });
+    return {};
+  });
+}
+
+// Where the last of the bytes will lie that are expected, whose space is taken; 0: that is not known.
+Offset IntervalFile::end_of_expected() {
+  Bytes left = expected_ - chunk_.length;
+  for (const Extent& each : free_) left -= each.length;
+  if (left > 0 && (expected_ / 4 < written_.bytes || !guarded([&] { return take_extents(left); }))) return 0;
+  Offset end = chunk_.end();
+  left = expected_ - chunk_.length;
+  for (auto each = free_.rbegin(); each != free_.rend() && left > 0; ++each) {
+    end = std::max(end, each->offset + std::min(left, each->length));
+    left -= each->length;
+  }
+  return end;
+}
+
+}  // namespace stridio
