@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/guarded.h"
 #include "base/log.h"
@@ -71,12 +72,62 @@ auto open_as(const AccessMode& mode, const Hints& hints, bool creates, Open open
   return open(wanted);
 }
 
-Status same_mode(Group& group, const AccessMode& mode) {
-  ASSIGN_OR_RETURN(const std::vector<AccessMode> modes, allgather(group, mode));
-  RETURN_IF_ERROR(agree(group, mode.check()));
-  for (const AccessMode& each : modes)
-    if (!(each == modes.front())) return fail(Code::kNotSame, "open: the access mode must be the same on all ranks");
+// The values of the hints that must agree, each with a nul behind it.
+Buffer common_values(const Hints& hints) {
+  Buffer values;
+  for (const HintEntry& entry : hint_table()) {
+    if (!entry.same_on_all) continue;
+    const auto found = hints.entries.find(std::string(entry.name));
+    const std::string value = found == hints.entries.end() ? "" : found->second;
+    for (const char c : value) values.push_back(static_cast<std::byte>(c));
+    values.push_back(std::byte{0});
+  }
+  return values;
+}
+
+Status check_common_values(std::span<const Buffer> all) {
+  for (const Buffer& each : all) {
+    if (each == all.front()) continue;
+    std::size_t index = 0, at = 0;  // the first value that differs, by its place among the nul-ended ones
+    while (at < each.size() && at < all.front().size() && each[at] == all.front()[at])
+      index += each[at++] == std::byte{0};
+    for (const HintEntry& entry : hint_table())
+      if (entry.same_on_all && index-- == 0)
+        return fail(Code::kNotSame,
+                    fmt::format("hint {} must have the same value on all ranks, and has not", entry.name));
+  }
   return {};
+}
+
+void print(Group& group, const std::vector<std::string>& warnings) {
+  if (group.rank() == 0)
+    for (const std::string& warning : warnings) warn(warning);
+}
+
+// Mode and hints, in one agreement.
+Status same_on_all(Group& group, const AccessMode& mode, const Hints& hints) {
+  struct Said {
+    AccessMode mode;
+    Verdict checked;
+  };
+  const Said said{mode, verdict_of(mode.check())};
+  const auto first = std::as_bytes(std::span(&said, 1));
+  Buffer mine(first.begin(), first.end());
+  const Buffer values = common_values(hints);
+  mine.insert(mine.end(), values.begin(), values.end());
+  ASSIGN_OR_RETURN(std::vector<Buffer> all, allgatherv(group, mine));
+  std::vector<Verdict> verdicts;
+  bool same = true;
+  for (Buffer& each : all) {
+    Said theirs;
+    std::memcpy(&theirs, each.data(), sizeof theirs);
+    each.erase(each.begin(), each.begin() + sizeof theirs);
+    verdicts.push_back(theirs.checked);
+    same = same && theirs.mode == mode;
+  }
+  RETURN_IF_ERROR(worst(verdicts));
+  if (!same) return fail(Code::kNotSame, "open: the access mode must be the same on all ranks");
+  return check_common_values(all);
 }
 
 // What rank 0 has learnt of the file, which all take over.
@@ -201,27 +252,9 @@ Status wait_as_hinted(Group& group, const std::string& path, const Hints& hints)
 }  // namespace
 
 Result<Hints> agree_on_hints(Group& group, Hints hints, const std::vector<std::string>& warnings) {
-  if (group.rank() == 0)
-    for (const std::string& warning : warnings) warn(warning);
-  Buffer mine;
-  for (const HintEntry& entry : hint_table()) {
-    if (!entry.same_on_all) continue;
-    const auto found = hints.entries.find(std::string(entry.name));
-    const std::string value = found == hints.entries.end() ? "" : found->second;
-    for (const char c : value) mine.push_back(static_cast<std::byte>(c));
-    mine.push_back(std::byte{0});
-  }
-  ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group, mine));
-  for (const Buffer& each : all) {
-    if (each == all.front()) continue;
-    std::size_t index = 0, at = 0;  // the first value that differs, by its place among the nul-ended ones
-    while (at < each.size() && at < all.front().size() && each[at] == all.front()[at])
-      index += each[at++] == std::byte{0};
-    for (const HintEntry& entry : hint_table())
-      if (entry.same_on_all && index-- == 0)
-        return fail(Code::kNotSame,
-                    fmt::format("hint {} must have the same value on all ranks, and has not", entry.name));
-  }
+  print(group, warnings);
+  ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group, common_values(hints)));
+  RETURN_IF_ERROR(check_common_values(all));
   return hints;
 }
 
@@ -238,10 +271,10 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
                   .explain = false};
   {
     const Stopwatch watch(parts.report->times().open), all(parts.report->times().total);
-    RETURN_IF_ERROR(same_mode(*group, mode));
     std::vector<std::string> warnings;
-    Hints hints = hints_for(name, given, warnings);
-    ASSIGN_OR_RETURN(parts.hints, agree_on_hints(*group, std::move(hints), warnings));
+    parts.hints = hints_for(name, given, warnings);
+    print(*group, warnings);
+    RETURN_IF_ERROR(same_on_all(*group, mode, parts.hints));
     auto path = path_of(name);
     const bool wants_intervals = parts.hints.interval || name.starts_with(kIntervalPrefix);
     if (path) parts.path = *path;

@@ -1,7 +1,7 @@
 // Variable-length collectives from the virtual ones: lengths first, then the bytes.
 //
-// allgatherv: one agreement on lengths, then one agreement where every piece fits one, else an
-// exchange. alltoallv: one agreement on all lengths up to kMatrixRanks ranks. Beyond, the matrix of
+// allgatherv: one agreement on lengths, beside which short pieces go at once; then one more where
+// every piece fits one, else an exchange. alltoallv: one agreement on all lengths up to kMatrixRanks ranks. Beyond, the matrix of
 // lengths on every rank would outgrow the messages: one agreement on who sends to whom, a bit each,
 // and an exchange of those lengths only; so a sparse pattern costs what its messages cost.
 #include "group/group.h"
@@ -16,6 +16,7 @@ namespace stridio {
 namespace {
 
 constexpr int kMatrixRanks = 64;
+constexpr std::size_t kFirstBytes = 16384;  // of all ranks' pieces, that go beside their lengths
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -99,10 +100,26 @@ Result<Levels*> Group::levels(bool share) {
 }
 
 Result<std::vector<Buffer>> allgatherv(Group& group, std::span<const std::byte> mine) {
-  ASSIGN_OR_RETURN(const std::vector<Bytes> lengths, allgather(group, static_cast<Bytes>(mine.size())));
+  // The first bytes go beside the lengths: as a rule they are all.
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const std::size_t first = std::min<std::size_t>(Group::kAgreementBytes - sizeof(Bytes), kFirstBytes / ranks);
+  const auto length = static_cast<Bytes>(mine.size());
+  Buffer head(sizeof length + first), heads(head.size() * ranks);
+  std::memcpy(head.data(), &length, sizeof length);
+  std::copy_n(mine.begin(), std::min(first, mine.size()), head.begin() + sizeof length);
+  RETURN_IF_ERROR(group.allgather(head, heads));
+  std::vector<Bytes> lengths(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) std::memcpy(&lengths[r], heads.data() + r * head.size(), sizeof length);
   const Bytes longest = *std::max_element(lengths.begin(), lengths.end());
+  std::vector<Buffer> pieces(ranks);
+  if (longest <= static_cast<Bytes>(first)) {
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const auto* const begin = heads.data() + r * head.size() + sizeof length;
+      pieces[r].assign(begin, begin + lengths[r]);
+    }
+    return pieces;
+  }
   if (longest <= Group::kAgreementBytes) return allgather_padded(group, mine, lengths, longest);
-  std::vector<Buffer> pieces(lengths.size());
   std::vector<Message> sends, receives;
   for (int r = 0; r < group.size(); ++r) {
     pieces[index(r)].resize(static_cast<std::size_t>(lengths[index(r)]));

@@ -110,7 +110,8 @@ Status IntervalFile::reclaim(Bytes wanted) {
 Status IntervalFile::commit() {
   if (!writes_) return {};
   // A rank may come late since it waits for what another's thread does with this file: till then nobody is held up.
-  RETURN_IF_ERROR(group_.barrier());
+  ASSIGN_OR_RETURN(const std::vector<char> dirty, allgather(group_, static_cast<char>(is_dirty())));
+  if (std::none_of(dirty.begin(), dirty.end(), [](char each) { return each != 0; })) return keep_newborn();
   std::unique_lock turn(turnstile_);
   const std::unique_lock epoch(epoch_);
   turn.unlock();
@@ -129,10 +130,7 @@ Status IntervalFile::commit() {
     failed = failed || each.failed;
   }
   if (failed) RETURN_IF_ERROR(agree(group_, guarded([&] { return nothing_failed(all); })));
-  if (!changed && size == before.size) {
-    const bool new_file = before.generation == kBirth && group_.rank() == 0;
-    return before.generation == kBirth ? agree(group_, new_file ? storage_->sync() : Status()) : Status();
-  }
+  if (!changed && size == before.size) return keep_newborn();
 
   std::vector<Own> own;
   const Status prepared = guarded([&]() -> Status {
@@ -140,8 +138,7 @@ Status IntervalFile::commit() {
     ASSIGN_OR_RETURN(own, prepare(all));
     return place(own);
   });
-  RETURN_IF_ERROR(agree(group_, prepared));
-  ASSIGN_OR_RETURN(Root root, gather_root(own, size));
+  ASSIGN_OR_RETURN(Root root, gather_root(prepared, own, size));
   const std::vector<std::byte> encoded = group_.rank() == 0 ? encode(root) : std::vector<std::byte>();
   Finished mine;
   RETURN_IF_ERROR(agree(group_, guarded([&] { return store(own, encoded, mine.root); })));
@@ -160,23 +157,46 @@ Status IntervalFile::commit() {
   return {};
 }
 
-// The next generation of everybody's parts; rank 0 learns how far the stored file reaches.
-Result<Root> IntervalFile::gather_root(const std::vector<Own>& own, Bytes size) {
+// Whether this rank has done anything that is not committed.
+bool IntervalFile::is_dirty() {
+  const std::scoped_lock lock(mutex_);
+  const Root& root = seen_.generation->root();
+  return written_.bytes > 0 || !failed_.empty() || seen_.size != root.size || seen_.cut < root.size;
+}
+
+// Where there is nothing to commit. Of a new file it is durable that it is one.
+Status IntervalFile::keep_newborn() {
+  if (seen_.generation->root().generation != kBirth) return {};
+  return agree(group_, group_.rank() == 0 ? storage_->sync() : Status());
+}
+
+// The next generation of everybody's parts, if all have prepared theirs; rank 0 learns how far the stored file reaches.
+Result<Root> IntervalFile::gather_root(const Status& prepared, const std::vector<Own>& own, Bytes size) {
+  struct Fixed {
+    Verdict prepared;
+    Offset reach;
+  };
+  Fixed fixed{verdict_of(prepared), reach_};
+  const auto first = std::as_bytes(std::span(&fixed, 1));
+  Buffer mine(first.begin(), first.end());
   std::vector<PartEntry> entries;
   for (const Own& each : own) entries.push_back(each.entry);
-  Buffer mine = encode(std::span(entries));
-  const auto reach = std::as_bytes(std::span(&reach_, 1));
-  mine.insert(mine.end(), reach.begin(), reach.end());
+  const Buffer encoded = encode(std::span(entries));
+  mine.insert(mine.end(), encoded.begin(), encoded.end());
   ASSIGN_OR_RETURN(std::vector<Buffer> told, allgatherv(group_, mine));
+  std::vector<Verdict> verdicts;
+  for (Buffer& each : told) {
+    std::memcpy(&fixed, each.data(), sizeof fixed);
+    each.erase(each.begin(), each.begin() + sizeof fixed);
+    verdicts.push_back(fixed.prepared);
+    stored_size_ = std::max(stored_size_, fixed.reach);
+  }
+  RETURN_IF_ERROR(worst(verdicts));
   Root root{.generation = seen_.generation->root().generation + 1,
             .size = size,
             .processes = static_cast<std::uint32_t>(group_.size()),
             .parts = {}};
-  for (Buffer& each : told) {
-    Offset theirs_reach = 0;
-    std::memcpy(&theirs_reach, each.data() + each.size() - sizeof theirs_reach, sizeof theirs_reach);
-    each.resize(each.size() - sizeof theirs_reach);
-    stored_size_ = std::max(stored_size_, theirs_reach);
+  for (const Buffer& each : told) {
     ASSIGN_OR_RETURN(const std::vector<PartEntry> theirs, decode_entries(each));
     root.parts.insert(root.parts.end(), theirs.begin(), theirs.end());
   }

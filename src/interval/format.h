@@ -43,7 +43,7 @@ std::vector<std::byte> birth_header();
 // A slot: its copies, and zeros between them.
 std::vector<std::byte> encode_slot(const Header& header);
 // The one that a generation is written to.
-inline Offset slot_of(std::uint64_t generation) {
+constexpr Offset slot_of(std::uint64_t generation) {
   return (1 + static_cast<Offset>(generation % kSlots) * kCopies) * kHeaderStep;
 }
 // kBadFileName where the bytes do not begin as an interval file's, kUnsupportedOperation for a version that is not

@@ -153,6 +153,7 @@ class IntervalFile final : public Storage {
   Status take_extents(Bytes bytes);
   Status take_chunk(Bytes bytes);
   Offset end_of_expected();
+  Status reach(Offset end);
   Result<std::vector<Extent>> allocate(Bytes bytes);
   Result<Extent> allocate_whole(Bytes bytes);
   Result<Transferred> write(std::span<const Extent> extents, std::span<const Span> memory,
@@ -184,7 +185,9 @@ class IntervalFile final : public Storage {
   Result<std::shared_ptr<const Part>> known_part(const PartEntry& entry);
   Status merge_small(std::vector<Own>& parts);
   Status place(std::vector<Own>& parts);
-  Result<Root> gather_root(const std::vector<Own>& own, Bytes size);
+  bool is_dirty();
+  Status keep_newborn();
+  Result<Root> gather_root(const Status& prepared, const std::vector<Own>& own, Bytes size);
   Status store(const std::vector<Own>& parts, const std::vector<std::byte>& root, Extent& root_place);
   Status finish(const Root& root, std::uint32_t sum, Finished& told);
 

@@ -2,8 +2,10 @@
 // And what it holds as long as it is open: locks beyond all bytes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <optional>
 #include <thread>
 
@@ -122,15 +124,18 @@ Status IntervalFile::load(Begun begun) {
   Finished told;
   if (writes_) storage_->expect_sync();
   if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun), bytes, told); });
-  RETURN_IF_ERROR(agree(group_, mine));
-  ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group_, bytes));
-  ASSIGN_OR_RETURN(const std::vector<Finished> finished, allgather(group_, told));
-  auto root = decode_root(all.front());
-  RETURN_IF_ERROR(agree(group_, root ? Status() : fail(root.error())));
+  told.verdict = verdict_of(mine);
+  const auto first = std::as_bytes(std::span(&told, 1));
+  bytes.insert(bytes.begin(), first.begin(), first.end());
+  ASSIGN_OR_RETURN(std::vector<Buffer> all, allgatherv(group_, bytes));
+  std::memcpy(&told, all.front().data(), sizeof told);
+  RETURN_IF_ERROR(worst({&told.verdict, 1}));
+  all.front().erase(all.front().begin(), all.front().begin() + sizeof told);
+  ASSIGN_OR_RETURN(Root root, decode_root(all.front()));  // as rank 0 has decoded it
   if (writes_) {
     ASSIGN_OR_RETURN(shared_log_, make_memory_log(group_));
   }
-  adopt(*std::move(root), {}, finished.front());
+  adopt(std::move(root), {}, told);
   for (std::size_t i = static_cast<std::size_t>(group_.rank()); i < seen_.generation->root().parts.size();
        i += static_cast<std::size_t>(group_.size()))
     own_parts_.push_back(i);
@@ -182,10 +187,13 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& root, Finished& 
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
 }
 
-// On rank 0, which holds the lock by now, of a file that has its birth.
+// On rank 0, which holds the lock by now, of a file that has its birth: whoever has committed has written the slot whose turn
+// comes first, and who writes a flat file begins before that.
 Status IntervalFile::find_nobody() {
-  ASSIGN_OR_RETURN(const Bytes size, storage_->size());
-  if (size == kHeaderBytes) return {};
+  constexpr Extent kNext{kHeaderBytes, slot_of(kBirth + 1) + 1 - kHeaderBytes};
+  std::vector<std::byte> next(static_cast<std::size_t>(kNext.length));
+  RETURN_IF_ERROR(storage_->read(kNext, next.data()));
+  if (std::all_of(next.begin(), next.end(), [](std::byte each) { return each == std::byte{0}; })) return {};
   return refuse(Code::kFileInUse,
                 "somebody else has written to the file while it was made; nothing is written: open it again");
 }

@@ -136,13 +136,22 @@ void IntervalFile::expect_write(Bytes bytes) {
   reach_ = std::max(reach_, end);
   (void)guarded([&]() -> Status {
     lengthening_.post([this, end] {
-      const std::byte zero{};
-      if (!await_newborn() || !storage_->write({end - 1, 1}, &zero)) return;  // who writes there is told
+      if (!reach(end)) return;  // who writes there is told
       const std::scoped_lock now(mutex_);
       lengthened_ = std::max(lengthened_, end);
     });
     return {};
   });
+}
+
+// Nothing of what others may have written to a new file is changed.
+Status IntervalFile::reach(Offset end) {
+  const Status reached = storage_->lengthen(end);
+  if (reached || reached.error().code != Code::kUnsupportedOperation) return reached;
+  RETURN_IF_ERROR(await_newborn());
+  const std::byte zero{};
+  RETURN_IF_ERROR(storage_->write({end - 1, 1}, &zero));
+  return {};
 }
 
 // Where the last of the bytes will lie that are expected, whose space is taken; 0: that is not known.
