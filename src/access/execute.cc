@@ -179,57 +179,86 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   return all;
 }
 
-// Windows of equal parts of several columns of the memory: in the file these lie apart.
+// Windows of equal parts of several columns of the memory: in the file these lie apart. Where the storage is waited for, one
+// window of a write is under way while the next is copied.
 Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                 const Memory& memory, Times& times) {
-  const bool reads = direction == Direction::kRead;
+  const bool reads = direction == Direction::kRead, pipelined = plan.pipelined && !reads && !plan.locked;
   const Columns& columns = plan.columns;
-  const auto buffer =
-      std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(columns.together * columns.part));
-  Batch batch;
-  batch.most = plan.ranges;
-  Cursor at(file);
-  Transferred done;
-  Bytes moved = 0;  // of the window
-  const auto move_batch = [&]() -> Status {
-    batch.add(buffer.get() + moved, batch.bytes);
-    ASSIGN_OR_RETURN(const Transferred now, move(plan, storage, direction, batch));
-    done += now;
-    moved += batch.bytes;
-    batch.clear();
-    return {};
+  struct Half {
+    std::byte* data;
+    Cursor at;
+    Batch batch = {};
+    Result<Transferred> moved = {};
+    Worker beside = {};  // ends before what its task uses
   };
-  const auto move_window = [&](Bytes position, std::int64_t count, Bytes part) -> Status {
-    const Stopwatch watch(times.storage);
-    moved = 0;
+  const Bytes room = columns.together * columns.part;
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>((pipelined ? 2 : 1) * room));
+  Half one{buffer.get(), Cursor(file)}, other{buffer.get() + (pipelined ? room : 0), Cursor(file)};
+  one.batch.most = other.batch.most = plan.ranges;
+  Transferred done;
+  const auto move_window = [&](Half& half, Bytes position, std::int64_t count, Bytes part) -> Result<Transferred> {
+    Transferred all;
+    Bytes moved = 0;
+    const auto move_batch = [&]() -> Status {
+      half.batch.add(half.data + moved, half.batch.bytes);
+      ASSIGN_OR_RETURN(const Transferred now, move(plan, storage, direction, half.batch));
+      all += now;
+      moved += half.batch.bytes;
+      half.batch.clear();
+      return {};
+    };
     for (std::int64_t i = 0; i < count; ++i) {
-      at.seek(position + i * columns.inside);
-      for (Bytes left = part; left > 0 && !done.eof;) {
-        const Extent range = at.next_range(left);
-        batch.add(range.offset, range.length);
+      half.at.seek(position + i * columns.inside);
+      for (Bytes left = part; left > 0 && !all.eof;) {
+        const Extent range = half.at.next_range(left);
+        half.batch.add(range.offset, range.length);
         left -= range.length;
-        if (batch.full()) RETURN_IF_ERROR(move_batch());
+        if (half.batch.full()) RETURN_IF_ERROR(move_batch());
       }
     }
-    return batch.bytes > 0 ? move_batch() : Status();
+    if (half.batch.bytes > 0) RETURN_IF_ERROR(move_batch());
+    return all;
   };
+  const auto end = [&](Half& half) -> Status {
+    const Stopwatch watch(times.storage);
+    half.beside.wait();
+    ASSIGN_OR_RETURN(const Transferred moved, std::exchange(half.moved, Transferred{}));
+    done += moved;
+    return {};
+  };
+  Half *next = &one, *last = &other;
   for (std::int64_t first = 0; first < columns.count; first += columns.together) {
     const std::int64_t count = std::min(columns.together, columns.count - first);
-    for (Bytes begin = 0; begin < columns.inside; begin += columns.part) {
+    for (Bytes begin = 0; begin < columns.inside; begin += columns.part, std::swap(next, last)) {
       const Bytes part = std::min(columns.part, columns.inside - begin), position = first * columns.inside + begin;
       const Pattern of_one = memory.pattern.slice(position, position + part);
       const auto stage = [&] {
         const Stopwatch watch(times.copy);
         Side user{memory.base, Cursor(Pattern::strided(count, columns.stride, of_one))};
-        Side staged{buffer.get(), Cursor(Pattern::run(0, count * part))};
+        Side staged{next->data, Cursor(Pattern::run(0, count * part))};
         reads ? copy(user, staged, count * part) : copy(staged, user, count * part);
       };
+      RETURN_IF_ERROR(end(*next));
       if (!reads) stage();
-      RETURN_IF_ERROR(move_window(position, count, part));
+      const auto task = [&, half = next, position, count, part] {
+        half->moved = guarded([&] { return move_window(*half, position, count, part); });
+      };
+      if (pipelined) {
+        next->beside.post_or_run(task);
+        continue;
+      }
+      {
+        const Stopwatch watch(times.storage);
+        task();
+      }
+      RETURN_IF_ERROR(end(*next));
       if (done.eof) return done;
       if (reads) stage();
     }
   }
+  RETURN_IF_ERROR(end(one));
+  RETURN_IF_ERROR(end(other));
   return done;
 }
 

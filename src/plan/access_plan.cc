@@ -88,7 +88,7 @@ Columns staged_columns(const RequestShape& shape, const Caps& caps, const Profil
   const StorageCosts& costs = profile.of(shape.direction);
   const bool writes = shape.direction == Direction::kWrite;
   const bool far = costs.waits() || costs.depth > 1;
-  if (far || !shape.ascending || (writes && rules.lock_writes)) return {};
+  if ((far && !(caps.appends && writes)) || !shape.ascending || (writes && rules.lock_writes)) return {};
   Columns columns = shape.columns;
   // What is stored in the order of writing is read so, and checked whole: in longer parts.
   const Bytes room = caps.appends ? profile.staging : profile.staging / 2;
@@ -281,7 +281,7 @@ SummedRequests summed_requests(const Profile& profile) {
   // What was read to where it belongs is in the caches still when it is summed, beside what it was read from.
   const Bytes cached = profile.staging / 4;
   SummedRequests requests{.longest = far ? profile.longest_staging : cached, .write = deep_of(profile.write)};
-  requests.write.unit = kLeastWindow;  // so that several of a window are under way
+  requests.write.unit = 2 * kLeastWindow;  // so that several of a window are under way
   return requests;
 }
 
