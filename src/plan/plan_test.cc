@@ -99,7 +99,7 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   EXPECT_EQ(requests.longest, network.longest_staging);
   EXPECT_EQ(requests.write.depth, 16);
   EXPECT_TRUE(requests.write.extend_first);
-  EXPECT_LE(requests.write.unit * 8, requests.longest / 2) << "few requests of a window are under way";
+  EXPECT_LE(requests.write.unit * 4, requests.longest / 2) << "few requests of a window are under way";
 }
 
 TEST(Plan, ScatteredMemoryCostsTheCacheLinesThatItTouches) {
