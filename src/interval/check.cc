@@ -47,10 +47,11 @@ class Checker {
     std::array<bool, kHeaders> written{};
     std::uint64_t newest = kBirth;
     for (std::size_t i = 0; i < kHeaders; ++i) {
-      std::vector<std::byte> bytes(kHeaderBytes);
-      ASSIGN_OR_RETURN(const Transferred got, storage_.read({header_at(i), kHeaderBytes}, bytes.data()));
+      std::vector<std::byte> bytes(kHeaderStep);
+      ASSIGN_OR_RETURN(const Transferred got, storage_.read({header_at(i), kHeaderStep}, bytes.data()));
       bytes.resize(static_cast<std::size_t>(got.bytes));
-      written[i] = std::any_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte != std::byte{0}; });
+      const auto head = std::span(bytes).first(std::min<std::size_t>(bytes.size(), kHeaderBytes));
+      written[i] = std::any_of(head.begin(), head.end(), [](std::byte byte) { return byte != std::byte{0}; });
       const auto header = decode_header(bytes);
       if (header)
         newest = std::max(newest, header->generation);

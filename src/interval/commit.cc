@@ -1,6 +1,7 @@
 // A commit: all tell what they wrote; each takes from its own parts what anybody has overwritten (within a commit the
-// higher rank's bytes count), and says where it will store their metadata; they are stored, the root beside them by rank 0,
-// and all this is made durable; then rank 0 overwrites one header slot, the slots in turn, with two copies of a header. So
+// higher rank's bytes count). The parts' metadata and the root become the tail of the next header where they are few; else
+// each says where it will store its own, and they are stored, the root beside them by rank 0. The data, and what is stored so,
+// are made durable; then rank 0 overwrites one header slot, the slots in turn, with two copies of a header. So
 // at every moment one slot names a whole generation, and at rest two headers name the newest.
 #include <fmt/format.h>
 
@@ -16,7 +17,8 @@
 namespace stridio {
 namespace {
 
-constexpr Bytes kCopied = Bytes{4} << 20;  // at once, when a part is moved
+constexpr Bytes kCopied = Bytes{4} << 20;         // at once, when a part is moved
+constexpr Bytes kShareOfTail = kMostTail - 1024;  // of all ranks' lines and metadata, beside the rest of the root
 
 template <typename Fragments>
 Sums sums_of(Fragments fragments) {
@@ -116,6 +118,9 @@ Status IntervalFile::commit() {
   const std::unique_lock epoch(epoch_);
   turn.unlock();
   lengthening_.wait();
+  moved_ = false;
+  Flush flush;
+  begin_flush(flush);
   const Root& before = seen_.generation->root();
   if (shared_log_) {
     RETURN_IF_ERROR(group_.barrier());  // all have written
@@ -136,25 +141,35 @@ Status IntervalFile::commit() {
   const Status prepared = guarded([&]() -> Status {
     RETURN_IF_ERROR(await_newborn());
     ASSIGN_OR_RETURN(own, prepare(all));
-    return place(own);
+    encode_parts(own);
+    return {};
   });
-  ASSIGN_OR_RETURN(Root root, gather_root(prepared, own, size));
-  const std::vector<std::byte> encoded = group_.rank() == 0 ? encode(root) : std::vector<std::byte>();
+  // Before the first header is written the file reaches beyond it, so that who cuts it off is told from who tears it.
+  const bool may_be_tail = changed || before.generation != kBirth;
+  ASSIGN_OR_RETURN(Next next, gather_next(prepared, own, size, may_be_tail));
   Finished mine;
-  RETURN_IF_ERROR(agree(group_, guarded([&] { return store(own, encoded, mine.root); })));
+  RETURN_IF_ERROR(agree(group_, guarded([&] { return store(own, next, flush, mine.root); })));
   {
     const std::scoped_lock lock(mutex_);
     broken_ = true;  // until all have been told
   }
   Status finished;
-  if (group_.rank() == 0) finished = guarded([&] { return finish(root, crc32c(encoded), mine); });
+  if (group_.rank() == 0) finished = guarded([&] { return finish(next, mine); });
   mine.verdict = verdict_of(finished);
   ASSIGN_OR_RETURN(const std::vector<Finished> all_finished, allgather(group_, mine));
   const std::scoped_lock lock(mutex_);
   broken_ = all_finished.front().broken;
   RETURN_IF_ERROR(worst({&all_finished.front().verdict, 1}));
-  adopt(std::move(root), own, all_finished.front());
+  adopt(std::make_shared<Generation>(std::move(next.root), std::move(next.tail)), own, all_finished.front());
   return {};
+}
+
+// Where storage is far and nothing else is to be stored, as far as this rank can know.
+void IntervalFile::begin_flush(Flush& flush) {
+  const Bytes sums = written_.bytes / kCell * static_cast<Bytes>(sizeof(std::uint32_t));
+  if (requests_.write.depth <= 1 || written_.bytes == 0 || sums > kShareOfTail / group_.size()) return;
+  flush.begun = true;
+  flush.worker.post_or_run([&] { flush.done = storage_->sync(); });
 }
 
 // Whether this rank has done anything that is not committed.
@@ -170,38 +185,90 @@ Status IntervalFile::keep_newborn() {
   return agree(group_, group_.rank() == 0 ? storage_->sync() : Status());
 }
 
-// The next generation of everybody's parts, if all have prepared theirs; rank 0 learns how far the stored file reaches.
-Result<Root> IntervalFile::gather_root(const Status& prepared, const std::vector<Own>& own, Bytes size) {
+// The next generation of everybody's parts, if all have prepared theirs. Their metadata become the tail of its header where all have
+// few, else each gives its own a place. Rank 0 learns how far the stored file reaches.
+Result<IntervalFile::Next> IntervalFile::gather_next(Status prepared, std::vector<Own>& own, Bytes size,
+                                                     bool may_be_tail) {
   struct Fixed {
     Verdict prepared;
-    Offset reach;
+    Offset reach = 0;
+    Bytes entries = 0;  // bytes of them
+    bool in_tail = false;
   };
-  Fixed fixed{verdict_of(prepared), reach_};
-  const auto first = std::as_bytes(std::span(&fixed, 1));
-  Buffer mine(first.begin(), first.end());
-  std::vector<PartEntry> entries;
-  for (const Own& each : own) entries.push_back(each.entry);
-  const Buffer encoded = encode(std::span(entries));
-  mine.insert(mine.end(), encoded.begin(), encoded.end());
-  ASSIGN_OR_RETURN(std::vector<Buffer> told, allgatherv(group_, mine));
-  std::vector<Verdict> verdicts;
-  for (Buffer& each : told) {
-    std::memcpy(&fixed, each.data(), sizeof fixed);
-    each.erase(each.begin(), each.begin() + sizeof fixed);
-    verdicts.push_back(fixed.prepared);
-    stored_size_ = std::max(stored_size_, fixed.reach);
+  Buffer metadata;
+  for (Own& each : own) {
+    if (each.metadata.empty()) continue;
+    each.entry.metadata = {kHeaderBytes + std::ssize(metadata), std::ssize(each.metadata)};
+    metadata.insert(metadata.end(), each.metadata.begin(), each.metadata.end());
   }
-  RETURN_IF_ERROR(worst(verdicts));
-  Root root{.generation = seen_.generation->root().generation + 1,
-            .size = size,
-            .processes = static_cast<std::uint32_t>(group_.size()),
-            .parts = {}};
-  for (const Buffer& each : told) {
-    ASSIGN_OR_RETURN(const std::vector<PartEntry> theirs, decode_entries(each));
-    root.parts.insert(root.parts.end(), theirs.begin(), theirs.end());
+  const auto encoded_entries = [&] {
+    std::vector<PartEntry> entries;
+    for (const Own& each : own) entries.push_back(each.entry);
+    return encode(std::span(entries));
+  };
+  Buffer entries = encoded_entries();
+  const Bytes wanted = std::ssize(entries) + std::ssize(metadata);
+  bool in_tail = may_be_tail && wanted <= kShareOfTail / group_.size(), mixed = true;
+  std::vector<Fixed> fixed;
+  std::vector<Buffer> told;
+  while (mixed) {
+    if (!in_tail && !metadata.empty()) {
+      if (prepared) prepared = guarded([&] { return place(own); });
+      entries = encoded_entries();
+      metadata.clear();
+    }
+    const Fixed mine{verdict_of(prepared), reach_, std::ssize(entries), in_tail};
+    const auto first = std::as_bytes(std::span(&mine, 1));
+    Buffer all(first.begin(), first.end());
+    all.insert(all.end(), entries.begin(), entries.end());
+    all.insert(all.end(), metadata.begin(), metadata.end());
+    ASSIGN_OR_RETURN(told, allgatherv(group_, all));
+    fixed.resize(told.size());
+    std::vector<Verdict> verdicts;
+    mixed = false;
+    for (std::size_t rank = 0; rank < told.size(); ++rank) {
+      std::memcpy(&fixed[rank], told[rank].data(), sizeof fixed[rank]);
+      verdicts.push_back(fixed[rank].prepared);
+      stored_size_ = std::max(stored_size_, fixed[rank].reach);
+      mixed = mixed || fixed[rank].in_tail != fixed[0].in_tail;
+    }
+    RETURN_IF_ERROR(worst(verdicts));
+    if (mixed) in_tail = false;
   }
-  RETURN_IF_ERROR(stored_extents(root));
-  return root;
+  Next next{.root = {.generation = seen_.generation->root().generation + 1,
+                     .size = size,
+                     .processes = static_cast<std::uint32_t>(group_.size()),
+                     .parts = {}},
+            .encoded = {}};
+  Buffer behind;  // the root
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    const auto theirs = std::span<const std::byte>(told[rank]).subspan(sizeof fixed[rank]);
+    const auto lines = theirs.first(static_cast<std::size_t>(fixed[rank].entries)), rest = theirs.subspan(lines.size());
+    ASSIGN_OR_RETURN(std::vector<PartEntry> parts, decode_entries(lines, std::ssize(rest)));
+    const auto move = [&](PartEntry& entry) {
+      if (stridio::in_tail(entry.metadata)) entry.metadata.offset += std::ssize(behind);
+    };
+    std::for_each(parts.begin(), parts.end(), move);
+    if (static_cast<int>(rank) == group_.rank())
+      for (Own& each : own) move(each.entry);
+    next.root.parts.insert(next.root.parts.end(), parts.begin(), parts.end());
+    behind.insert(behind.end(), rest.begin(), rest.end());
+  }
+  if (in_tail) {
+    const auto root_bytes = std::ssize(encode(next.root));
+    const auto move = [&](PartEntry& entry) {
+      if (stridio::in_tail(entry.metadata)) entry.metadata.offset += root_bytes;
+    };
+    std::for_each(next.root.parts.begin(), next.root.parts.end(), move);
+    for (Own& each : own) move(each.entry);
+  }
+  RETURN_IF_ERROR(stored_extents(next.root));
+  next.encoded = encode(next.root);
+  if (in_tail) {
+    next.tail = next.encoded;
+    next.tail.insert(next.tail.end(), behind.begin(), behind.end());
+  }
+  return next;
 }
 
 Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
@@ -334,6 +401,7 @@ Status IntervalFile::compact(std::vector<Own>& parts) {
 
 // Intervals of this generation, stored anew.
 Result<IntervalFile::Own> IntervalFile::moved(const IntervalMap& map) {
+  moved_ = true;
   Written written;
   std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(kCopied, map.size())));
   std::vector<Extent> extents;
@@ -393,43 +461,62 @@ Status IntervalFile::merge_small(std::vector<Own>& parts) {
   return {};
 }
 
-// Gives the metadata of what has changed their places.
+// The metadata that are to be stored.
+void IntervalFile::encode_parts(std::vector<Own>& parts) const {
+  for (Own& own : parts) {
+    if (own.changed) {
+      own.metadata = encode(*own.part);
+      own.entry.sum = crc32c(own.metadata);
+    } else if (in_tail(own.entry.metadata)) {
+      const auto stored = tail_part(seen_.generation->tail(), own.entry.metadata);
+      own.metadata.assign(stored.begin(), stored.end());
+    }
+  }
+}
+
+// Gives them their places.
 Status IntervalFile::place(std::vector<Own>& parts) {
   for (Own& own : parts) {
-    if (!own.changed) continue;
-    own.metadata = encode(*own.part);
-    own.entry.sum = crc32c(own.metadata);
-    ASSIGN_OR_RETURN(own.entry.metadata, allocate_whole(static_cast<Bytes>(own.metadata.size())));
+    if (own.metadata.empty()) continue;
+    ASSIGN_OR_RETURN(own.entry.metadata, allocate_whole(std::ssize(own.metadata)));
   }
   return {};
 }
 
-// Writes the metadata, and rank 0 the root; then they and the data are durable.
-Status IntervalFile::store(const std::vector<Own>& parts, const std::vector<std::byte>& root, Extent& root_place) {
+// Writes the metadata, and rank 0 the root, where they are not the header's tail; then they and the data are durable.
+Status IntervalFile::store(const std::vector<Own>& parts, const Next& next, Flush& flush, Extent& root_place) {
   std::vector<Extent> extents;
   std::vector<Span> memory;
   const auto add = [&](Extent extent, const std::vector<std::byte>& bytes) {
     extents.push_back(extent);
     memory.push_back({const_cast<std::byte*>(bytes.data()), extent.length});
   };
-  for (const Own& own : parts)
-    if (own.changed) add(own.entry.metadata, own.metadata);
-  if (group_.rank() == 0) {
-    ASSIGN_OR_RETURN(root_place, allocate_whole(static_cast<Bytes>(root.size())));
-    stored_size_ = std::max(stored_size_, root_place.end());
-    add(root_place, root);
+  if (!next.tail.empty()) {
+    root_place = {kHeaderBytes, std::ssize(next.encoded)};
+  } else {
+    for (const Own& own : parts)
+      if (!own.metadata.empty()) add(own.entry.metadata, own.metadata);
+    if (group_.rank() == 0) {
+      ASSIGN_OR_RETURN(root_place, allocate_whole(std::ssize(next.encoded)));
+      stored_size_ = std::max(stored_size_, root_place.end());
+      add(root_place, next.encoded);
+    }
   }
   if (!extents.empty()) RETURN_IF_ERROR(storage_->writev(extents, memory));
-  return extents.empty() && written_.bytes == 0 ? Status() : storage_->sync();
+  flush.worker.wait();
+  RETURN_IF_ERROR(flush.done);
+  const bool more = moved_ || !extents.empty() || (written_.bytes > 0 && !flush.begun);
+  return more ? storage_->sync() : Status();
 }
 
 // On rank 0: makes `root` the newest generation. While that becomes durable it asks beside whether anybody reads an older one:
 // nobody comes to do so any more.
-Status IntervalFile::finish(const Root& root, std::uint32_t sum, Finished& told) {
-  const std::vector<std::byte> slot =
-      encode_slot(Header{.generation = root.generation, .root = told.root, .root_sum = sum});
+Status IntervalFile::finish(const Next& next, Finished& told) {
+  const Root& root = next.root;
+  const std::vector<std::byte> slot = encode_slot(
+      {.generation = root.generation, .root = told.root, .root_sum = crc32c(next.encoded), .tail = next.tail});
+  RETURN_IF_ERROR(storage_->write({slot_of(root.generation), std::ssize(slot)}, slot.data()));  // else it is torn
   told.broken = true;
-  RETURN_IF_ERROR(storage_->write({slot_of(root.generation), std::ssize(slot)}, slot.data()));
   Status durable;
   {
     Worker beside;

@@ -78,14 +78,14 @@ class Faulty : public ::testing::Test {
   Data with_root(const std::function<void(Root&)>& change) const {
     const auto head = Head::read(*storage());
     const auto header = head->newest();
-    auto root = decode_root(read_root(*storage(), *head, *header)->bytes);
+    auto root = decode_root(read_root(*storage(), *head, *header)->bytes, std::ssize(header->tail));
     change(*root);
-    Data bytes = bytes_;
+    Data bytes = bytes_, tail = header->tail;
     const Data changed = encode(*root);
-    const Header moved{.generation = header->generation + 1,
-                       .root = {static_cast<Offset>(bytes.size()), static_cast<Bytes>(changed.size())},
-                       .root_sum = crc32c(changed)};
-    bytes.insert(bytes.end(), changed.begin(), changed.end());
+    const Extent place{kHeaderBytes + std::ssize(tail), std::ssize(changed)};
+    tail.insert(tail.end(), changed.begin(), changed.end());
+    const Header moved{
+        .generation = header->generation + 1, .root = place, .root_sum = crc32c(changed), .tail = std::move(tail)};
     const Data slot = encode_slot(moved);
     std::copy(slot.begin(), slot.end(), bytes.begin() + slot_of(moved.generation));
     return bytes;
@@ -139,7 +139,7 @@ TEST_F(Faulty, TruncatedFilesAreRefused) {
 // What is left of a file of which less than the first slot was copied is no newborn one.
 TEST_F(Faulty, LittleOfAFileIsNotANewOne) {
   const auto cut_to = [&](Bytes length) { return Data(bytes_.begin(), bytes_.begin() + length); };
-  for (const Bytes length : {kHeaderBytes + 1, kHeaderStep, kHeaderStep + kHeaderBytes - 1}) {
+  for (const Bytes length : {kHeaderBytes + 1, kHeaderStep, kHeaderStep + kHeaderBytes, kHeaderStep + 200}) {
     const auto read = read_back(cut_to(length));
     ASSERT_FALSE(read) << length;
     EXPECT_NE(read.error().what.find("truncated"), std::string::npos) << read.error().what;
@@ -393,7 +393,7 @@ TEST(Newborn, AFlatFileMadeMeanwhileIsSeen) {
 // The birth and zeros are what a power loss may leave of a file before its first commit: whoever writes begins anew. What else is
 // so short is damage.
 TEST(Newborn, WhatAPowerLossLeavesIsBegunAnew) {
-  for (const Bytes length : {kHeaderBytes + 1, Bytes{512}, kHeaderStep, kHeaderStep + kHeaderBytes - 1}) {
+  for (const Bytes length : {kHeaderBytes + 1, Bytes{512}, kHeaderStep, kFirstStored - 1}) {
     for (const bool cut : {true, false}) {
       SCOPED_TRACE(length);
       const auto file = make_memory_file();
@@ -559,13 +559,13 @@ TEST_F(Faulty, AFailedCommitLeavesTheGenerationBefore) {
         ASSERT_TRUE(*read == after || (!statuses[0] && *read == expected_));
         if (HasFailure()) return;
       }
-  EXPECT_GT(failed, 20);
+  EXPECT_GE(failed, 20);
 }
 
 // What was written is still there for the next try.
 TEST_F(Faulty, ACommitThatFoundNoSpaceCanBeTriedAgain) {
   run_threads(1, {}, [&](Group& group) {
-    const FaultPlan plan{.kinds = kFaultWrite, .first = 2, .sys_errno = ENOSPC};
+    const FaultPlan plan{.kinds = kFaultWrite, .first = 1, .sys_errno = ENOSPC};
     auto file = IntervalFile::open(group, wrap_fault(storage(), plan), true);
     ASSERT_TRUE(file);
     Oracle oracle{expected_};

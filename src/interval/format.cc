@@ -94,14 +94,19 @@ void put(FieldWriter& out, const PartEntry& entry) {
   for (const Extent& run : entry.runs) out.extent(run);
 }
 
-PartEntry read_entry(FieldReader& in) {
+bool is_in(Bytes tail, const Extent& extent) {
+  return extent.offset >= kHeaderBytes && extent.end() <= kHeaderBytes + tail;
+}
+
+PartEntry read_entry(FieldReader& in, Bytes tail) {
   PartEntry entry;
   entry.process = in.u32();
   entry.sum = in.u32();
   entry.metadata = in.extent();
   entry.bounds = in.extent();
   entry.bytes = in.u64();
-  in.require(entry.bytes > 0 && entry.bytes <= entry.bounds.length && entry.metadata.offset >= kFirstStored);
+  in.require(entry.bytes > 0 && entry.bytes <= entry.bounds.length);
+  in.require(!in_tail(entry.metadata) || is_in(tail, entry.metadata));
   Offset end = kFirstStored - 1;
   Bytes stored = 0;
   for (std::size_t left = in.count(kRunBytes); left > 0 && in.ok(); --left) {
@@ -127,9 +132,12 @@ std::vector<std::byte> encode(const Header& header) {
   out.u64(static_cast<std::int64_t>(header.generation));
   out.extent(header.root);
   out.u32(header.root_sum);
+  out.u32(static_cast<std::uint32_t>(header.tail.size()));
+  out.u32(crc32c(header.tail));
   std::vector<std::byte>& bytes = out.take();
   bytes.resize(kHeaderBytes - 4);
   out.u32(crc32c(bytes));
+  out.bytes(header.tail);
   return std::move(bytes);
 }
 
@@ -139,7 +147,7 @@ std::vector<std::byte> birth_header() {
 
 std::vector<std::byte> encode_slot(const Header& header) {
   const std::vector<std::byte> copy = encode(header);
-  std::vector<std::byte> slot(static_cast<std::size_t>((kCopies - 1) * kHeaderStep + kHeaderBytes));
+  std::vector<std::byte> slot(static_cast<std::size_t>((kCopies - 1) * kHeaderStep) + copy.size());
   for (int i = 0; i < kCopies; ++i) std::copy(copy.begin(), copy.end(), slot.begin() + i * kHeaderStep);
   return slot;
 }
@@ -158,16 +166,22 @@ Result<Header> decode_header(std::span<const std::byte> bytes) {
   header.generation = static_cast<std::uint64_t>(in.u64());
   header.root = in.extent();
   header.root_sum = in.u32();
-  in.bytes(16);
+  const std::uint32_t tail = in.u32(), tail_sum = in.u32();
+  in.bytes(8);
   const std::uint32_t sum = in.u32();
   if (!in.ok() || sum != crc32c(bytes.first(kHeaderBytes - 4))) return damaged("a header has a wrong checksum");
   if (version != kIntervalVersion)
     return fail(Code::kUnsupportedOperation,
                 fmt::format("the interval file has format version {}; this program knows version {}", version,
                             kIntervalVersion));
-  if (header.root.offset < kFirstStored || header.generation == 0 || header.generation > kLastGeneration ||
+  const bool root_in_tail = in_tail(header.root) && is_in(tail, header.root);
+  if (tail > kMostTail || root_in_tail != (tail > 0) || root_in_tail != in_tail(header.root) ||
+      header.generation == 0 || header.generation > kLastGeneration ||
       (header.generation == kBirth && !header.root.empty()))
     return damaged("a header is malformed");
+  const auto behind = in.bytes(tail);
+  if (!in.ok() || crc32c(behind) != tail_sum) return damaged("what stands behind a header has a wrong checksum");
+  header.tail.assign(behind.begin(), behind.end());
   return header;
 }
 
@@ -194,11 +208,11 @@ std::vector<std::byte> encode(std::span<const PartEntry> parts) {
   return std::move(out.take());
 }
 
-Result<std::vector<PartEntry>> decode_entries(std::span<const std::byte> bytes) {
+Result<std::vector<PartEntry>> decode_entries(std::span<const std::byte> bytes, Bytes tail) {
   std::vector<PartEntry> parts;
   FieldReader in(bytes);
   while (in.left() > 0) {
-    parts.push_back(read_entry(in));
+    parts.push_back(read_entry(in, tail));
     if (!in.ok()) return damaged(fmt::format("line {} of the process table is malformed", parts.size() - 1));
   }
   return parts;
@@ -215,7 +229,7 @@ std::vector<std::byte> encode(const Root& root) {
   return std::move(out.take());
 }
 
-Result<Root> decode_root(std::span<const std::byte> bytes) {
+Result<Root> decode_root(std::span<const std::byte> bytes, Bytes tail) {
   FieldReader in(bytes);
   in.require(in.u32() == kRootMagic);
   Root root;
@@ -224,7 +238,7 @@ Result<Root> decode_root(std::span<const std::byte> bytes) {
   root.size = in.u64();
   const std::size_t count = in.count(kEntryBytes);
   if (!in.ok()) return damaged("the root is malformed");
-  ASSIGN_OR_RETURN(root.parts, decode_entries(in.bytes(in.left())));
+  ASSIGN_OR_RETURN(root.parts, decode_entries(in.bytes(in.left()), tail));
   if (root.parts.size() != count) return damaged("the process table has not as many lines as it says");
   for (const PartEntry& part : root.parts)
     if (part.bounds.end() > root.size) return damaged("intervals lie behind the end of the file");
@@ -242,6 +256,7 @@ Result<std::vector<Extent>> stored_extents(const Root& root) {
   for (std::size_t i = 1; i < extents.size(); ++i)
     if (extents[i - 1].end() > extents[i].offset)
       return damaged(fmt::format("what is stored at {} and at {} overlaps", extents[i - 1].offset, extents[i].offset));
+  std::erase_if(extents, in_tail);
   return extents;
 }
 

@@ -11,10 +11,10 @@
 
 namespace stridio {
 
-inline constexpr std::uint32_t kIntervalVersion = 3;
+inline constexpr std::uint32_t kIntervalVersion = 4;
 // Headers stand at the beginning, one every kHeaderStep bytes: that of the birth, and kSlots slots, each of kCopies that are
 // written together.
-inline constexpr Bytes kHeaderStep = 4096;
+inline constexpr Bytes kHeaderStep = 32768;
 inline constexpr int kSlots = 2, kCopies = 2, kHeaders = 1 + kSlots * kCopies;
 inline constexpr Bytes kHeaderBytes = 64;
 inline constexpr Bytes kCell = 16384;                        // stored bytes are summed by cells of this grid
@@ -23,20 +23,28 @@ inline constexpr Offset kFirstStored = kHeaders * kHeaderStep;
 // A writer's own, where its ranks share no memory: how far space is taken, and what they tell each other (LogHead). They mean
 // something only while the file is open for writing.
 inline constexpr Bytes kLogHeadBytes = 128;
-inline constexpr Extent kTaken{kFirstStored - kHeaderStep / 2, 8};
+inline constexpr Extent kTaken{kFirstStored - 2048, 8};
 inline constexpr Extent kLogHead{kTaken.offset + kTaken.length, kLogHeadBytes};
 inline constexpr Extent kWriterLock{Offset{1} << 62, 1};  // no byte of the file: who writes has it locked
 
 // Bytes behind the writer's lock are locks of generations, and behind all those are locks of other kinds.
 inline constexpr std::uint64_t kLastGeneration = (std::uint64_t{1} << 60) - 2;
 
-// What a header says: where a generation's root lies. The first generation has none: it is empty.
+// What a header says: where a generation's root lies. The first generation has none: it is empty. Root and metadata of a small one
+// are the header's tail: they stand right behind it, are written and summed with it, and their extents count from it.
 struct Header {
   std::uint64_t generation = 0;
   Extent root;
   std::uint32_t root_sum = 0;
+  std::vector<std::byte> tail = {};  // the root is in it, or there is none
 };
 inline constexpr std::uint64_t kBirth = 1;
+inline constexpr Bytes kMostTail = kHeaderStep - kHeaderBytes - 2048;
+inline bool in_tail(const Extent& extent) { return extent.offset < kFirstStored; }
+// It has been checked that it has them.
+inline std::span<const std::byte> tail_part(std::span<const std::byte> tail, const Extent& extent) {
+  return tail.subspan(static_cast<std::size_t>(extent.offset - kHeaderBytes), static_cast<std::size_t>(extent.length));
+}
 std::vector<std::byte> encode(const Header& header);
 // The one at the beginning, which is the same in all files, for ever.
 std::vector<std::byte> birth_header();
@@ -46,8 +54,8 @@ std::vector<std::byte> encode_slot(const Header& header);
 constexpr Offset slot_of(std::uint64_t generation) {
   return (1 + static_cast<Offset>(generation % kSlots) * kCopies) * kHeaderStep;
 }
-// kBadFileName where the bytes do not begin as an interval file's, kUnsupportedOperation for a version that is not
-// known, kIo for a damaged header.
+// From the bytes at a header's place, up to kHeaderStep of them. kBadFileName where they do not begin as an interval file's,
+// kUnsupportedOperation for a version that is not known, kIo for a damaged header or tail.
 Result<Header> decode_header(std::span<const std::byte> bytes);
 // Whether the bytes are those with which a header begins.
 bool begins_interval_file(std::span<const std::byte> bytes);
@@ -55,7 +63,7 @@ bool begins_interval_file(std::span<const std::byte> bytes);
 // One line of the process table: intervals of one process, all of them disjoint from those of all other lines.
 struct PartEntry {
   std::uint32_t process = 0;
-  Extent metadata;  // where the Part lies,
+  Extent metadata;  // where the Part lies, which may be the header's tail,
   std::uint32_t sum = 0;
   Extent bounds;             // of its intervals in the logical file
   Bytes bytes = 0;           // in them
@@ -73,12 +81,12 @@ struct Root {
   Offset end() const;  // of what the entries refer to
 };
 std::vector<std::byte> encode(const Root& root);
-// Entries are checked against each other: nothing stored overlaps.
-Result<Root> decode_root(std::span<const std::byte> bytes);
+// Entries are checked against each other: nothing stored overlaps. `tail`: so many bytes has the header's.
+Result<Root> decode_root(std::span<const std::byte> bytes, Bytes tail);
 // The entries alone, as processes tell them to each other.
 std::vector<std::byte> encode(std::span<const PartEntry> parts);
-Result<std::vector<PartEntry>> decode_entries(std::span<const std::byte> bytes);
-// Everything that a root refers to, ascending; kIo where any of it overlaps.
+Result<std::vector<PartEntry>> decode_entries(std::span<const std::byte> bytes, Bytes tail);
+// Everything that a root refers to outside the tail, ascending; kIo where any of it overlaps.
 Result<std::vector<Extent>> stored_extents(const Root& root);
 
 // The intervals of a PartEntry, and the sums of what is stored: of each run those of its cells, run after run.

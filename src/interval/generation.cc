@@ -17,8 +17,6 @@ namespace stridio {
 
 namespace {
 
-constexpr Bytes kHead = kFirstStored + 4096;
-
 Status check_reach(Storage& storage, Bytes size, Offset end, const char* what) {
   if (end <= size) return {};
   return fail(
@@ -38,8 +36,8 @@ Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent) {
 }  // namespace
 
 Result<Head> Head::read(Storage& storage) {
-  Head head{.bytes = std::vector<std::byte>(static_cast<std::size_t>(kHead)), .path = storage.path()};
-  ASSIGN_OR_RETURN(const Transferred got, storage.read({0, kHead}, head.bytes.data()));
+  Head head{.bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .path = storage.path()};
+  ASSIGN_OR_RETURN(const Transferred got, storage.read({0, kFirstStored}, head.bytes.data()));
   head.bytes.resize(static_cast<std::size_t>(got.bytes));
   head.whole = got.eof;
   return head;
@@ -64,10 +62,8 @@ bool Head::is_unfinished() const {
   return is_cut() && bytes == born;
 }
 
-// Who makes a file does not leave it shorter than its first slot's header, unless a power loss cuts it.
-bool Head::is_cut() const {
-  return whole && std::ssize(bytes) > kHeaderBytes && std::ssize(bytes) < kHeaderStep + kHeaderBytes;
-}
+// Before a first header is written the file reaches beyond all headers, unless a power loss cuts it.
+bool Head::is_cut() const { return whole && std::ssize(bytes) > kHeaderBytes && std::ssize(bytes) < kFirstStored; }
 
 Result<Header> Head::newest() const {
   Result<Header> best = fail(Code::kBadFileName, "not an interval file");
@@ -76,7 +72,7 @@ Result<Header> Head::newest() const {
   for (int i = 0; i < kHeaders; ++i) {
     const auto at = std::min(bytes.size(), static_cast<std::size_t>(i * kHeaderStep));
     auto header =
-        decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderBytes)));
+        decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderStep)));
     if (header) {
       if (!best || header->generation > best->generation) best = std::move(header);
       continue;
@@ -110,9 +106,9 @@ Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& h
     root.bytes = encode(Root{.generation = kBirth, .size = 0, .processes = 0, .parts = {}});
     return root;
   }
-  if (header.root.end() <= static_cast<Offset>(head.bytes.size())) {
-    const auto first = head.bytes.begin() + header.root.offset;
-    root.bytes.assign(first, first + header.root.length);
+  if (in_tail(header.root)) {
+    const auto bytes = tail_part(header.tail, header.root);
+    root.bytes.assign(bytes.begin(), bytes.end());
   } else {
     RETURN_IF_ERROR(check_reach(storage, root.size, header.root.end(), "its root lies"));
     ASSIGN_OR_RETURN(root.bytes, read_whole(storage, header.root));
@@ -121,28 +117,33 @@ Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& h
     return fail(Error{.code = Code::kIo,
                       .what = "the interval file is damaged: its root has a wrong checksum",
                       .path = storage.path()});
-  ASSIGN_OR_RETURN(const Root decoded, decode_root(root.bytes));
+  ASSIGN_OR_RETURN(const Root decoded, decode_root(root.bytes, std::ssize(header.tail)));
   RETURN_IF_ERROR(check_reach(storage, root.size, decoded.end(), "data lie"));
   return root;
 }
 
 // ---- Generation
 
-Generation::Generation(Root root) : root_(std::move(root)), parts_(root_.parts.size()) {}
+Generation::Generation(Root root, std::vector<std::byte> tail)
+    : root_(std::move(root)), tail_(std::move(tail)), parts_(root_.parts.size()) {}
 
 Result<std::shared_ptr<Generation>> Generation::newest(Storage& storage) {
   ASSIGN_OR_RETURN(const Head head, Head::read(storage));
-  ASSIGN_OR_RETURN(const Header header, head.newest());
+  ASSIGN_OR_RETURN(Header header, head.newest());
   ASSIGN_OR_RETURN(const StoredRoot stored, read_root(storage, head, header));
-  ASSIGN_OR_RETURN(Root root, decode_root(stored.bytes));
-  return std::make_shared<Generation>(std::move(root));
+  ASSIGN_OR_RETURN(Root root, decode_root(stored.bytes, std::ssize(header.tail)));
+  return std::make_shared<Generation>(std::move(root), std::move(header.tail));
 }
 
 Result<std::shared_ptr<const Part>> Generation::part(std::size_t i, Storage& storage) {
   const std::scoped_lock lock(mutex_);
   if (parts_[i]) return parts_[i];
   const PartEntry& entry = root_.parts[i];
-  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_whole(storage, entry.metadata));
+  std::vector<std::byte> read;
+  if (!in_tail(entry.metadata)) {
+    ASSIGN_OR_RETURN(read, read_whole(storage, entry.metadata));
+  }
+  const auto bytes = in_tail(entry.metadata) ? tail_part(tail_, entry.metadata) : std::span<const std::byte>(read);
   if (crc32c(bytes) != entry.sum)
     return fail(
         Error{.code = Code::kIo,
@@ -160,6 +161,7 @@ void Generation::keep(std::size_t i, std::shared_ptr<const Part> part) {
 }
 
 void Generation::keep_from(Generation& earlier, std::size_t i) {
+  if (in_tail(root_.parts[i].metadata)) return;
   for (std::size_t k = 0; k < earlier.parts_.size(); ++k) {
     if (earlier.root_.parts[k].metadata != root_.parts[i].metadata) continue;
     const std::scoped_lock lock(earlier.mutex_);

@@ -10,7 +10,7 @@
 
 namespace stridio {
 
-// The first bytes of a stored file, read in one request: the headers, and all of a small file.
+// The first bytes of a stored file, read in one request: the headers with their tails.
 struct Head {
   std::vector<std::byte> bytes;
   bool whole = false;  // the file has no more
@@ -40,10 +40,11 @@ Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& h
 class Generation {
  public:
   // The storage reaches as far as the root says.
-  explicit Generation(Root root);
+  explicit Generation(Root root, std::vector<std::byte> tail = {});
   static Result<std::shared_ptr<Generation>> newest(Storage& storage);
 
   const Root& root() const { return root_; }
+  const std::vector<std::byte>& tail() const { return tail_; }  // of the header
   // The intervals of root().parts[i]: read and checked at the first call.
   Result<std::shared_ptr<const Part>> part(std::size_t i, Storage& storage);
   // They are known already,
@@ -53,6 +54,7 @@ class Generation {
 
  private:
   const Root root_;
+  const std::vector<std::byte> tail_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Part>> parts_;  // null: not read
 };

@@ -114,7 +114,19 @@ class IntervalFile final : public Storage {
     PartEntry entry;
     std::shared_ptr<const Part> part;  // null: not read, and not changed
     bool changed = false;
-    std::vector<std::byte> metadata = {};  // to be stored
+    std::vector<std::byte> metadata = {};  // to be stored, since it has changed or is in the tail of a header
+  };
+  // The generation that is to be the newest.
+  struct Next {
+    Root root;
+    std::vector<std::byte> encoded;    // the root
+    std::vector<std::byte> tail = {};  // of its header: root and metadata, or nothing
+  };
+  // What has been written becomes durable while the ranks still agree on what to commit.
+  struct Flush {
+    Worker worker = {};
+    Status done = {};
+    bool begun = false;
   };
   // What a process has done since the last commit.
   struct Announcement {
@@ -137,14 +149,14 @@ class IntervalFile final : public Storage {
   std::shared_lock<std::shared_mutex> stay_in_epoch();
 
   Status load(Begun begun);
-  Status begin(Begun begun, std::vector<std::byte>& root, Finished& told);
+  Status begin(Begun begun, std::vector<std::byte>& content, Finished& told);
   Status find_nobody();
   SharedWord& newborn();
   Status await_newborn();
   Status pin(std::uint64_t generation);
   bool nobody_reads_before(std::uint64_t generation);
   Status settle_space(const Root& root, Finished& told);
-  void adopt(Root root, const std::vector<Own>& own, const Finished& told);
+  void adopt(std::shared_ptr<Generation> generation, const std::vector<Own>& own, const Finished& told);
 
   void find_space(const Finished& told);
   std::atomic<Bytes>* taken_on_node() const;
@@ -184,12 +196,14 @@ class IntervalFile final : public Storage {
   Result<Own> moved(const IntervalMap& map);
   Result<std::shared_ptr<const Part>> known_part(const PartEntry& entry);
   Status merge_small(std::vector<Own>& parts);
+  void encode_parts(std::vector<Own>& parts) const;
   Status place(std::vector<Own>& parts);
   bool is_dirty();
+  void begin_flush(Flush& flush);
   Status keep_newborn();
-  Result<Root> gather_root(const Status& prepared, const std::vector<Own>& own, Bytes size);
-  Status store(const std::vector<Own>& parts, const std::vector<std::byte>& root, Extent& root_place);
-  Status finish(const Root& root, std::uint32_t sum, Finished& told);
+  Result<Next> gather_next(Status prepared, std::vector<Own>& own, Bytes size, bool may_be_tail);
+  Status store(const std::vector<Own>& parts, const Next& next, Flush& flush, Extent& root_place);
+  Status finish(const Next& next, Finished& told);
 
   Group& group_;
   std::unique_ptr<Storage> storage_;
@@ -210,6 +224,7 @@ class IntervalFile final : public Storage {
   IntervalMap failed_;                     // what could not be written and has not been since,
   Error why_failed_;                       // and why
   bool published_ = false;                 // what may not be in shared_ yet
+  bool moved_ = false;                     // what a generation has, in this commit
   Bytes reclaim_at_ = 0;                   // of written_.bytes
   std::vector<Extent> space_;              // of the stored file, for all ranks to take from, in order
   Bytes taken_ = 0;                        // of it, where there is one rank

@@ -130,20 +130,24 @@ Status IntervalFile::load(Begun begun) {
   ASSIGN_OR_RETURN(std::vector<Buffer> all, allgatherv(group_, bytes));
   std::memcpy(&told, all.front().data(), sizeof told);
   RETURN_IF_ERROR(worst({&told.verdict, 1}));
-  all.front().erase(all.front().begin(), all.front().begin() + sizeof told);
-  ASSIGN_OR_RETURN(Root root, decode_root(all.front()));  // as rank 0 has decoded it
+  Buffer& content = all.front();
+  content.erase(content.begin(), content.begin() + sizeof told);
+  Buffer tail;
+  if (in_tail(told.root)) tail = std::exchange(content, {});
+  const auto root_bytes = tail.empty() ? std::span<const std::byte>(content) : tail_part(tail, told.root);
+  ASSIGN_OR_RETURN(Root root, decode_root(root_bytes, std::ssize(tail)));  // as rank 0 has decoded it
   if (writes_) {
     ASSIGN_OR_RETURN(shared_log_, make_memory_log(group_));
   }
-  adopt(std::move(root), {}, told);
+  adopt(std::make_shared<Generation>(std::move(root), std::move(tail)), {}, told);
   for (std::size_t i = static_cast<std::size_t>(group_.rank()); i < seen_.generation->root().parts.size();
        i += static_cast<std::size_t>(group_.size()))
     own_parts_.push_back(i);
   return {};
 }
 
-// On rank 0: takes the locks, finds the newest generation's root, and where there is space.
-Status IntervalFile::begin(Begun begun, std::vector<std::byte>& root, Finished& told) {
+// On rank 0: takes the locks, finds the newest generation's root, or the tail that has it, and where there is space.
+Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finished& told) {
   if (writes_ && !begun.writing && !begun.newborn) {
     ASSIGN_OR_RETURN(begun, begin_writing(*storage_));
   }
@@ -167,18 +171,19 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& root, Finished& 
     if (i > 0 || head.bytes.empty()) {
       ASSIGN_OR_RETURN(head, Head::read(*storage_));
     }
-    ASSIGN_OR_RETURN(const Header header, head.newest());
+    ASSIGN_OR_RETURN(Header header, head.newest());
     if (!writes_) {
       RETURN_IF_ERROR(pin(header.generation));
+      const std::uint64_t pinned = header.generation;
       ASSIGN_OR_RETURN(head, Head::read(*storage_));
-      ASSIGN_OR_RETURN(const Header now, head.newest());
-      if (now.generation != header.generation) continue;  // committed meanwhile, maybe before we held the pin
+      ASSIGN_OR_RETURN(header, head.newest());
+      if (header.generation != pinned) continue;  // committed meanwhile, maybe before we held the pin
     }
     ASSIGN_OR_RETURN(StoredRoot stored, read_root(*storage_, head, header));
-    root = std::move(stored.bytes);
+    ASSIGN_OR_RETURN(const Root decoded, decode_root(stored.bytes, std::ssize(header.tail)));
+    content = std::move(in_tail(header.root) ? header.tail : stored.bytes);
     told.root = header.root;
     if (!writes_) return {};
-    ASSIGN_OR_RETURN(const Root decoded, decode_root(root));
     told.reuse = nobody_reads_before(header.generation);
     stored_size_ = stored.size;
     return settle_space(decoded, told);
@@ -250,9 +255,8 @@ Status IntervalFile::settle_space(const Root& root, Finished& told) {
   return {};
 }
 
-// Every rank goes on from the generation `root`. `own` are this rank's lines of it, known already.
-void IntervalFile::adopt(Root root, const std::vector<Own>& own, const Finished& told) {
-  auto generation = std::make_shared<Generation>(std::move(root));
+// Every rank goes on from the generation. `own` are this rank's lines of it, known already.
+void IntervalFile::adopt(std::shared_ptr<Generation> generation, const std::vector<Own>& own, const Finished& told) {
   own_parts_.clear();
   const auto& parts = generation->root().parts;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -18,7 +18,7 @@ void IntervalFile::find_space(const Finished& told) {
   space_.clear();
   if (told.reuse) {
     auto used = stored_extents(seen_.generation->root()).value_or(std::vector<Extent>{});
-    used.push_back(told.root);
+    if (!in_tail(told.root)) used.push_back(told.root);
     std::sort(used.begin(), used.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
     Offset at = kFirstStored;
     for (const Extent& extent : used) {

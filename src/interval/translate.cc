@@ -24,8 +24,7 @@ IntervalMap common(const IntervalMap& a, const IntervalMap& b) { return without(
 
 bool has(const Root& root, const PartEntry& part) {
   return std::any_of(root.parts.begin(), root.parts.end(), [&](const PartEntry& each) {
-    return each.metadata == part.metadata && each.sum == part.sum && each.bounds == part.bounds &&
-           each.bytes == part.bytes && each.runs == part.runs;
+    return each.sum == part.sum && each.bounds == part.bounds && each.bytes == part.bytes && each.runs == part.runs;
   });
 }
 
