@@ -18,8 +18,8 @@ namespace {
 using namespace stridio;
 using Data = std::vector<std::byte>;
 
-constexpr Offset kMostStored = 1 << 16;   // what is committed lies before,
-constexpr Offset kMostWritten = 2 << 16;  // and what is not, before this
+constexpr Offset kMostStored = kFirstStored + (1 << 16);  // what is committed lies before,
+constexpr Offset kMostWritten = kMostStored + (1 << 16);  // and what is not, before this
 constexpr int kMostPieces = 2000;
 constexpr Bytes kRequest = 3 * kCell;
 
@@ -108,13 +108,16 @@ struct File {
   std::unique_ptr<Storage> storage = open_memory(make_memory_file());
   Root root{.generation = kBirth + 1, .size = 0, .processes = 2, .parts = {}};
   std::vector<IntervalMap> maps;
-  Extent root_place;
+  Extent header_place;
+  Extent root_place;  // empty: in the header's tail, as the metadata are
 };
 
 // A file of a few processes, with runs as drawn; the maps are the fuzzer's bytes, or such as fit.
 std::optional<File> make_file(Input& in, bool any_maps) {
   File file;
   check(file.storage->write({0, kMostWritten}, stored_bytes().data()).has_value(), "memory can be written");
+  Data tail;
+  bool has_tail = in.number() % 2 == 0;
   Offset next = kFirstStored, end = kMostWritten, logical = 0;
   for (Bytes parts = 1 + in.number() % 3; parts > 0; --parts) {
     PartEntry entry;
@@ -148,18 +151,31 @@ std::optional<File> make_file(Input& in, bool any_maps) {
     entry.bytes = part.map.size();
     file.root.size = std::max(file.root.size, entry.bounds.end());
     const Data metadata = encode(part);
-    entry.metadata = {end, static_cast<Bytes>(metadata.size())};
+    entry.metadata = {has_tail ? kHeaderBytes + std::ssize(tail) : end, std::ssize(metadata)};
     entry.sum = crc32c(metadata);
-    end = entry.metadata.end();
-    check(file.storage->write(entry.metadata, metadata.data()).has_value(), "memory can be written");
+    if (has_tail) {
+      tail.insert(tail.end(), metadata.begin(), metadata.end());
+    } else {
+      end = entry.metadata.end();
+      check(file.storage->write(entry.metadata, metadata.data()).has_value(), "memory can be written");
+    }
     file.root.parts.push_back(entry);
   }
   const Data bytes = encode(file.root);
-  const Header header{
-      .generation = kBirth + 1, .root = {end, static_cast<Bytes>(bytes.size())}, .root_sum = crc32c(bytes)};
-  check(file.storage->write(header.root, bytes.data()).has_value(), "memory can be written");
-  check(file.storage->write({kHeaderAt, kHeaderBytes}, encode(header).data()).has_value(), "memory can be written");
-  file.root_place = header.root;
+  Header header{.generation = kBirth + 1,
+                .root = {has_tail ? kHeaderBytes + std::ssize(tail) : end, std::ssize(bytes)},
+                .root_sum = crc32c(bytes)};
+  if (has_tail) {
+    tail.insert(tail.end(), bytes.begin(), bytes.end());
+    if (std::ssize(tail) > kMostTail) return std::nullopt;
+    header.tail = std::move(tail);
+  } else {
+    check(file.storage->write(header.root, bytes.data()).has_value(), "memory can be written");
+    file.root_place = header.root;
+  }
+  const Data head = encode(header);
+  file.header_place = {kHeaderAt, std::ssize(head)};
+  check(file.storage->write(file.header_place, head.data()).has_value(), "memory can be written");
   return file;
 }
 
@@ -213,6 +229,22 @@ Result<Data> read_all(Storage& storage, const Intervals& from) {
   ASSIGN_OR_RETURN(const Transferred moved, read_intervals(storage, from, {&all, 1}, spans, kRequest));
   check(moved.bytes == from.size && moved.eof, "the file ends where it says");
   return bytes;
+}
+
+// Whatever it says, its checksums are right.
+void check_header(Input in) {
+  Header header{.generation = static_cast<std::uint64_t>(in.number()),
+                .root = {in.number() % 2 == 0 ? in.number() : kFirstStored + in.number(), in.number()},
+                .root_sum = static_cast<std::uint32_t>(in.number())};
+  const auto tail = in.take(in.number());
+  header.tail.assign(tail.begin(), tail.end());
+  const Data bytes = encode(header);
+  const auto decoded = decode_header(bytes);
+  if (!decoded) return;
+  check(encode(*decoded) == bytes, "a header is coded in one way");
+  check(in_tail(decoded->root) == !decoded->tail.empty(), "a root is in the tail, or there is none");
+  if (in_tail(decoded->root))
+    check(std::ssize(tail_part(decoded->tail, decoded->root)) == decoded->root.length, "the tail has all of the root");
 }
 
 // The head and the records of a log whose checksums are right.
@@ -282,9 +314,10 @@ void check_whole(Input in) {
   check(log.empty(), "a log can be emptied");
 
   // Another generation takes over what is known of this one; then there is damage.
-  std::vector<Extent> places = {{kHeaderAt, kHeaderBytes}, file->root_place};
+  std::vector<Extent> places = {file->header_place};
+  if (!file->root_place.empty()) places.push_back(file->root_place);
   for (const PartEntry& part : file->root.parts) {
-    places.push_back(part.metadata);
+    if (!in_tail(part.metadata)) places.push_back(part.metadata);
     places.insert(places.end(), part.runs.begin(), part.runs.end());
   }
   for (Bytes changes = 1 + in.number() % 3; changes > 0; --changes) {
@@ -317,8 +350,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       Data root = encode(Root{});
       root.resize(4);
       root.insert(root.end(), bytes.begin(), bytes.end());
-      if (const auto decoded = decode_root(root)) check(encode(*decoded) == root, "a root is coded in one way");
+      for (const Bytes tail : {Bytes{0}, kMostTail})
+        if (const auto decoded = decode_root(root, tail)) check(encode(*decoded) == root, "a root is coded in one way");
       (void)decode_header(bytes);
+      check_header(Input(bytes));
       break;
     }
     case 2: check_any_maps(Input(bytes)); break;

@@ -111,7 +111,7 @@ Result<Opened> open_source(Group& group, const std::string& path) {
   if (head->content() != Head::Content::kIntervals) return Opened{nullptr, *std::move(storage)};
   const bool locks = (*storage)->has_locks();
   ASSIGN_OR_RETURN(auto interval,
-                   IntervalFile::open(group, *std::move(storage), false, {*std::move(head), nullptr, false}));
+                   IntervalFile::open(group, *std::move(storage), false, {*std::move(head), nullptr, nullptr}));
   return Opened{std::move(interval), nullptr, locks};
 }
 

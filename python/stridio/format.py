@@ -7,11 +7,13 @@ import google_crc32c
 import numpy as np
 
 MAGIC = b"\x89SIF\r\n\x1a\n"
-VERSION = 3
-HEADERS = (0, 4096, 8192, 12288, 16384)
+VERSION = 4
+HEADER_STEP = 32768
+HEADERS = tuple(i * HEADER_STEP for i in range(5))
 HEADER_BYTES = 64
+MOST_TAIL = HEADER_STEP - HEADER_BYTES - 2048
 CELL = 16384  # stored bytes are summed by cells of this grid
-FIRST_STORED = 20480
+FIRST_STORED = 5 * HEADER_STEP
 LARGEST = 1 << 62
 BIRTH = 1  # the generation that is empty, and has no root
 LAST_GENERATION = (1 << 60) - 2
@@ -73,6 +75,20 @@ class Header:
     generation: int
     root: tuple  # its extent
     root_sum: int
+    tail: bytes  # what stands behind it: the root and metadata of a small generation
+
+
+def in_tail(extent):
+    return extent[0] < FIRST_STORED
+
+
+def tail_part(tail, extent):
+    begin = extent[0] - HEADER_BYTES
+    return tail[begin : begin + extent[1]]
+
+
+def is_in(tail_bytes, extent):
+    return extent[0] >= HEADER_BYTES and extent[0] + extent[1] <= HEADER_BYTES + tail_bytes
 
 
 def begins_interval_file(data):
@@ -80,20 +96,26 @@ def begins_interval_file(data):
 
 
 def decode_header(data):
+    """From the bytes at a header's place, HEADER_STEP of them."""
     fields = Fields(data, "a header")
     if fields.bytes(len(MAGIC)) != MAGIC:
         raise IntervalError("not an interval file")
     version = fields.u32()
     fields.u32()
-    header = Header(fields.u64(), fields.extent(), fields.u32())
-    fields.bytes(16)
+    generation, root, root_sum = fields.u64(), fields.extent(), fields.u32()
+    tail_bytes, tail_sum = fields.u32(), fields.u32()
+    fields.bytes(8)
     if fields.u32() != crc32c(data[: HEADER_BYTES - 4]):
         raise damaged("a header has a wrong checksum")
     if version != VERSION:
         raise UnknownVersion(f"the interval file has format version {version}; this reader knows {VERSION}")
-    fields.require(header.root[0] >= FIRST_STORED and 0 < header.generation <= LAST_GENERATION)
-    fields.require(header.generation != BIRTH or header.root[1] == 0)
-    return header
+    fields.require(tail_bytes <= MOST_TAIL and 0 < generation <= LAST_GENERATION)
+    fields.require(in_tail(root) == (tail_bytes > 0) and (not in_tail(root) or is_in(tail_bytes, root)))
+    fields.require(generation != BIRTH or root[1] == 0)
+    tail = fields.bytes(tail_bytes)
+    if crc32c(tail) != tail_sum:
+        raise damaged("what stands behind a header has a wrong checksum")
+    return Header(generation, root, root_sum, tail)
 
 
 def newest_header(data):
@@ -103,7 +125,7 @@ def newest_header(data):
     found, wrong = [], []
     for at in HEADERS:
         try:
-            found.append(decode_header(data[at : at + HEADER_BYTES]))
+            found.append(decode_header(data[at : at + HEADER_STEP]))
         except UnknownVersion:
             raise
         except IntervalError as error:
@@ -113,7 +135,7 @@ def newest_header(data):
     # A commit that was cut off has torn the two copies of one slot.
     if not found or (newest.generation == BIRTH and len(wrong) > 2):
         raise wrong[0]
-    if newest.generation == BIRTH and HEADER_BYTES < len(data) < HEADERS[1] + HEADER_BYTES:
+    if newest.generation == BIRTH and HEADER_BYTES < len(data) < FIRST_STORED:
         raise damaged(f"truncated: it has {len(data)} bytes")
     return newest
 
@@ -137,7 +159,7 @@ class Root:
     end: int  # of what it refers to
 
 
-def decode_root(data):
+def decode_root(data, tail_bytes):
     fields = Fields(data, "the root")
     fields.require(fields.bytes(4) == b"Root")
     processes, generation, size = fields.u32(), fields.u64(), fields.u64()
@@ -148,18 +170,20 @@ def decode_root(data):
         runs = [fields.extent() for _ in range(fields.count(16))]
         fields.require(0 < mapped <= min(bounds[1], sum(length for _, length in runs)))
         fields.require(bounds[0] + bounds[1] <= size)
+        fields.require(not in_tail(metadata) or is_in(tail_bytes, metadata))
         ends = np.array([(offset, offset + length) for offset, length in runs], np.int64)
+        fields.require(not any(in_tail(run) for run in runs))
         fields.require(all(length for _, length in runs) and np.all(ends[1:, 0] > ends[:-1, 1]))
         parts.append(PartEntry(process, total, metadata, bounds, mapped, ends))
         stored += [metadata, *runs]
     fields.require(fields.at == len(data))
     stored.sort()
-    end = FIRST_STORED
+    end = 0
     for offset, length in stored:
         if offset < end:
             raise damaged(f"what is stored at {offset} overlaps something else")
         end = offset + length
-    return Root(generation, processes, size, parts, end)
+    return Root(generation, processes, size, parts, max(end, FIRST_STORED))
 
 
 @dataclass(frozen=True)

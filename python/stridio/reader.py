@@ -9,7 +9,8 @@ from collections import OrderedDict
 import numpy as np
 
 from .format import (
-    BIRTH, CELL, HEADER_BYTES, HEADERS, IntervalError, Root, crc32c, damaged, decode_part, decode_root, newest_header,
+    BIRTH, CELL, FIRST_STORED, IntervalError, Root, crc32c, damaged, decode_part, decode_root, in_tail, newest_header,
+    tail_part,
 )  # fmt: skip
 
 PINS = (1 << 62) + 1  # and the generation's number: where its readers hold a lock
@@ -50,12 +51,12 @@ class IntervalFile:
                 break
         else:
             raise IntervalError("the interval file is committed faster than it can be opened")
-        self.generation = header.generation
+        self.generation, self._tail = header.generation, header.tail
         if header.generation == BIRTH:
             self.root = Root(BIRTH, 0, 0, [], 0)
         else:
             root = self._verified(header.root, header.root_sum, "the root")
-            self.root = self._checked(decode_root, root)
+            self.root = self._checked(decode_root, root, len(self._tail))
         self.size = self.root.size
         if self.root.end > self._length():
             raise damaged(f"truncated: data lie up to {self.root.end}")
@@ -99,10 +100,10 @@ class IntervalFile:
     def _newest_header(self):
         with self._lock:
             self._file.seek(0)
-            return newest_header(self._file.read(HEADERS[-1] + HEADER_BYTES))
+            return newest_header(self._file.read(FIRST_STORED))
 
     def _verified(self, extent, total, what):
-        data = self._bytes(*extent)
+        data = tail_part(self._tail, extent) if in_tail(extent) else self._bytes(*extent)
         if crc32c(data) != total:
             raise self._wrong(f"{what} has a wrong checksum")
         return data

@@ -230,8 +230,12 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
   Half *next = &one, *last = &other;
   for (std::int64_t first = 0; first < columns.count; first += columns.together) {
     const std::int64_t count = std::min(columns.together, columns.count - first);
-    for (Bytes begin = 0; begin < columns.inside; begin += columns.part, std::swap(next, last)) {
-      const Bytes part = std::min(columns.part, columns.inside - begin), position = first * columns.inside + begin;
+    Bytes part = 0;
+    for (Bytes begin = 0; begin < columns.inside; begin += part, std::swap(next, last)) {
+      const bool is_first = pipelined && first == 0 && begin == 0;  // nothing moves beside its copy
+      part = std::min(columns.part, columns.inside - begin);
+      if (is_first) part = std::min(part, columns.part_of(std::max<Bytes>(1, plan.first_window / count)));
+      const Bytes position = first * columns.inside + begin;
       const Pattern of_one = memory.pattern.slice(position, position + part);
       const auto stage = [&] {
         const Stopwatch watch(times.copy);

@@ -117,7 +117,6 @@ Status IntervalFile::commit() {
   std::unique_lock turn(turnstile_);
   const std::unique_lock epoch(epoch_);
   turn.unlock();
-  lengthening_.wait();
   moved_ = false;
   Flush flush;
   begin_flush(flush);
@@ -324,7 +323,6 @@ Status IntervalFile::nothing_failed(const std::vector<Announcement>& all) {
 }
 
 void IntervalFile::give_up() {
-  lengthening_.wait();
   if (!writes_ || !group_.barrier() || group_.rank() != 0 || broken_ || !await_newborn()) return;
   const Offset end = space_.back().offset;
   if (const auto size = storage_->size(); size && *size > end) (void)storage_->resize(end);

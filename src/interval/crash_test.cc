@@ -59,7 +59,6 @@ class RecordingStorage final : public Storage {
     return storage_->resize(size);
   }
   Status reserve(Bytes size) override { return storage_->reserve(size); }
-  Status lengthen(Offset end) override { return storage_->lengthen(end); }
   Status sync() override {
     Status synced = storage_->sync();
     record_->add({Operation::kSync, handle_});

@@ -163,6 +163,7 @@ void IntervalFile::note_failed(const IntervalMap& bytes, const Error& why) {
 // Stores the memory's bytes somewhere: as many at a time as are still in the caches once they are summed.
 Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const Span> memory) {
   Appended appended;
+  Extent last;  // stored first, and alone
   Deep deep = requests_.write;
   deep.extend_first = false;
   const auto beyond = [&] {
@@ -172,18 +173,19 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   bool waits = false;
   {
     const std::scoped_lock lock(mutex_);
-    ASSIGN_OR_RETURN(appended.stored, allocate(bytes));
-    waits = beyond();
+    last = allocate_last(bytes);
+    ASSIGN_OR_RETURN(appended.stored, allocate(bytes - last.length));
+    waits = last.empty() && beyond();
+    extending_ = extending_ || !last.empty();
   }
-  MemoryCursor from(memory);
   std::vector<Extent> extents;
   std::vector<Span> spans;
   Bytes summed = 0;  // of them
   const auto store = [&]() -> Status {
     RETURN_IF_ERROR(await_newborn());
     if (std::exchange(waits, false)) {
-      lengthening_.wait();
-      const std::scoped_lock lock(mutex_);
+      std::unique_lock lock(mutex_);
+      extended_.wait(lock, [&] { return !extending_; });
       if (beyond()) deep = {};
     }
     ASSIGN_OR_RETURN(const Transferred moved, transfer_deep(*storage_, Direction::kWrite, extents, spans, deep));
@@ -193,24 +195,43 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
     summed = 0;
     return {};
   };
-  for (const Extent& run : appended.stored)
-    for (Offset at = run.offset; at < run.end(); at = appended.fragments.back().stored.end()) {
-      Fragment fragment{cell_at(run, at), 0};
-      for (Bytes left = fragment.stored.length; left > 0;) {
-        const Span piece = from.take(left);
-        fragment.sum = crc32c({piece.data, static_cast<std::size_t>(piece.length)}, fragment.sum);
-        if (!spans.empty() && spans.back().data + spans.back().length == piece.data)
-          spans.back().length += piece.length;
-        else
-          spans.push_back(piece);
-        left -= piece.length;
+  const auto store_runs = [&](std::span<const Extent> runs, MemoryCursor& from) -> Status {
+    for (const Extent& run : runs)
+      for (Offset at = run.offset; at < run.end(); at = appended.fragments.back().stored.end()) {
+        Fragment fragment{cell_at(run, at), 0};
+        for (Bytes left = fragment.stored.length; left > 0;) {
+          const Span piece = from.take(left);
+          fragment.sum = crc32c({piece.data, static_cast<std::size_t>(piece.length)}, fragment.sum);
+          if (!spans.empty() && spans.back().data + spans.back().length == piece.data)
+            spans.back().length += piece.length;
+          else
+            spans.push_back(piece);
+          left -= piece.length;
+        }
+        appended.fragments.push_back(fragment);
+        extents.push_back(fragment.stored);
+        summed += fragment.stored.length;
+        if (summed >= requests_.longest) RETURN_IF_ERROR(store());
       }
-      appended.fragments.push_back(fragment);
-      extents.push_back(fragment.stored);
-      summed += fragment.stored.length;
-      if (summed >= requests_.longest) RETURN_IF_ERROR(store());
+    return summed > 0 ? store() : Status();
+  };
+  if (!last.empty()) {
+    const Status reached = guarded([&] {
+      MemoryCursor from(memory);
+      for (Bytes before = bytes - last.length; before > 0;) before -= from.take(before).length;
+      return store_runs({&last, 1}, from);
+    });
+    {
+      const std::scoped_lock lock(mutex_);
+      extending_ = false;
+      if (reached) lengthened_ = std::max(lengthened_, last.end());
     }
-  if (summed > 0) RETURN_IF_ERROR(store());
+    extended_.notify_all();
+    RETURN_IF_ERROR(reached);
+  }
+  MemoryCursor from(memory);
+  RETURN_IF_ERROR(store_runs(appended.stored, from));
+  if (!last.empty()) appended.stored.push_back(last);
   return appended;
 }
 

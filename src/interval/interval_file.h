@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -30,10 +31,11 @@ class IntervalFile final : public Storage {
   // until when this waits, of all that the process has closed, at most a minute.
   static void await_closed();
   // What rank 0 can do before the others have opened the storage, which spares requests.
+  struct Look;  // whether others have written to a new file before; under way
   struct Begun {
     Head head;
     std::unique_ptr<RangeLock> writing;  // held since before the head was read; null: no locks, or no interval file
-    bool newborn;  // the head is what was written: what others may have written before is to be looked at
+    std::shared_ptr<Look> look;          // of a new file, whose head is what was written; null: it was there
   };
   // By who will write it. Makes an empty file one; what is none stays as it is. kFileInUse where another program, or this one
   // by another handle, has it open for writing.
@@ -150,7 +152,6 @@ class IntervalFile final : public Storage {
 
   Status load(Begun begun);
   Status begin(Begun begun, std::vector<std::byte>& content, Finished& told);
-  Status find_nobody();
   SharedWord& newborn();
   Status await_newborn();
   Status pin(std::uint64_t generation);
@@ -165,7 +166,7 @@ class IntervalFile final : public Storage {
   Status take_extents(Bytes bytes);
   Status take_chunk(Bytes bytes);
   Offset end_of_expected();
-  Status reach(Offset end);
+  Extent allocate_last(Bytes bytes);
   Result<std::vector<Extent>> allocate(Bytes bytes);
   Result<Extent> allocate_whole(Bytes bytes);
   Result<Transferred> write(std::span<const Extent> extents, std::span<const Span> memory,
@@ -231,14 +232,15 @@ class IntervalFile final : public Storage {
   std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
   Extent chunk_;                           // the one in use
   Bytes expected_ = 0;                     // about to be written
-  Offset reach_ = 0;       // behind all that this one has used, or made the file reach, since the last commit
-  Offset lengthened_ = 0;  // so far the file reaches, as this one knows
-  Offset promised_ = 0;    // so far it will, when lengthening_ has ended
-  Bytes stored_size_ = 0;  // at most so long is the stored file, as rank 0 knows
+  Offset reach_ = 0;         // behind all that this one has used, or made the file reach, since the last commit
+  Offset lengthened_ = 0;    // so far the file reaches, as this one knows
+  Offset expected_end_ = 0;  // so far it is to reach: the bytes that come next lie before that; 0: that does not matter
+  bool extending_ = false;   // they are being stored,
+  std::condition_variable extended_;  // for which the others wait
+  Bytes stored_size_ = 0;             // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
   SharedWord newborn_{0};  // where the ranks share no memory
-  Worker looking_;         // whether a newborn file is so
-  Worker lengthening_;     // that the file reaches so far as is expected; nothing is written there before
+  std::shared_ptr<Look> look_;
 };
 
 class IntervalFile::Whole final : public Storage {

@@ -105,7 +105,7 @@ void run_rank(Group& group, World& world, std::uint64_t seed) {
     requests.write = {.depth = static_cast<int>(draw(common, 1, 4)),
                       .unit = draw(common, 1000, 40000),
                       .extend_first = draw(common, 1, 2) == 1};
-    requests.worth_lengthening = draw(common, 0, 100000);
+    requests.worth_extending = draw(common, 0, 100000);
   }
   auto opened = IntervalFile::open(group, open_memory(world.file), true, {}, requests);
   ASSERT_TRUE(opened) << opened.error().text();
@@ -231,7 +231,7 @@ TEST(IntervalFile, WhatIsExpectedIsStoredTogether) {
     run_threads(2, {}, [&](Group& group) {
       const SummedRequests requests{.longest = 1 << 20,
                                     .write = {.depth = 4, .unit = kUnit, .extend_first = extend_first},
-                                    .worth_lengthening = 3 * kPiece};
+                                    .worth_extending = 3 * kPiece};
       auto opened = IntervalFile::open(group, open_memory(file), true, {}, requests);
       ASSERT_TRUE(opened);
       if (group.rank() == 0) (*opened)->expect_write(3 * kPiece);
@@ -270,7 +270,7 @@ TEST(IntervalFile, AccessesSayHowMuchIsToCome) {
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
   run_threads(1, {}, [&](Group& group) {
     const SummedRequests requests{
-        .longest = 1 << 20, .write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_lengthening = kSize};
+        .longest = 1 << 20, .write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_extending = kSize};
     auto opened = IntervalFile::open(group, open_memory(file), true, {}, requests);
     ASSERT_TRUE(opened);
     Data data(kSize, std::byte{7});

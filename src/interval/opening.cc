@@ -53,7 +53,25 @@ Result<Head> write_birth(Storage& storage) {
   return head;
 }
 
+// By who holds the lock, of a file that has its birth: whoever has committed has written the slot whose turn comes first, and who
+// writes a flat file begins before that.
+Status find_nobody(Storage& storage) {
+  constexpr Extent kNext{kHeaderBytes, slot_of(kBirth + 1) + 1 - kHeaderBytes};
+  std::vector<std::byte> next(static_cast<std::size_t>(kNext.length));
+  RETURN_IF_ERROR(storage.read(kNext, next.data()));
+  if (std::all_of(next.begin(), next.end(), [](std::byte each) { return each == std::byte{0}; })) return {};
+  return fail(
+      Error{.code = Code::kFileInUse,
+            .what = "somebody else has written to the file while it was made; nothing is written: open it again",
+            .path = storage.path()});
+}
+
 }  // namespace
+
+struct IntervalFile::Look {
+  Status found = {};
+  Worker worker = {};  // ends before it
+};
 
 Result<Head> IntervalFile::format(Storage& storage) {
   auto head = write_birth(storage);
@@ -81,15 +99,19 @@ Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
 Result<IntervalFile::Begun> IntervalFile::begin_newborn(Storage& storage) {
   Result<Head> head = Head{};
   Result<std::unique_ptr<RangeLock>> lock = nullptr;
+  auto look = std::make_shared<Look>();
   {
     Worker beside;
     beside.post_or_run([&] { head = guarded([&] { return write_birth(storage); }); });
     lock = guarded([&] { return lock_for_writing(storage); });
+    if (lock || lock.error().code == Code::kUnsupportedOperation)
+      look->worker.post_or_run(
+          [&storage, &found = look->found] { found = guarded([&] { return find_nobody(storage); }); });
   }
   if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
   if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
   if (!head) return fail(head.error());
-  return Begun{*std::move(head), lock ? *std::move(lock) : nullptr, true};
+  return Begun{*std::move(head), lock ? *std::move(lock) : nullptr, std::move(look)};
 }
 
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
@@ -100,8 +122,7 @@ Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::uniq
 }
 
 IntervalFile::~IntervalFile() {
-  looking_.wait();
-  lengthening_.wait();
+  look_.reset();
   if (requests_.write.depth <= 1) return;
   shared_log_.reset();
   struct Rest {
@@ -148,7 +169,7 @@ Status IntervalFile::load(Begun begun) {
 
 // On rank 0: takes the locks, finds the newest generation's root, or the tail that has it, and where there is space.
 Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finished& told) {
-  if (writes_ && !begun.writing && !begun.newborn) {
+  if (writes_ && !begun.writing && !begun.look) {
     ASSIGN_OR_RETURN(begun, begin_writing(*storage_));
   }
   writing_ = std::move(begun.writing);
@@ -156,13 +177,15 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finishe
   if (writes_ && !writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
     return refuse(Code::kUnsupportedOperation,
                   "the file system has no range locks, without which one rank alone may write an interval file");
-  if (writes_) newborn() = begun.newborn ? kUnknown : kKnown;
-  if (begun.newborn && group_.size() > 1 && !taken_on_node()) {
-    RETURN_IF_ERROR(find_nobody());
+  if (writes_) newborn() = begun.look ? kUnknown : kKnown;
+  look_ = std::move(begun.look);
+  if (look_ && group_.size() > 1 && !taken_on_node()) {
+    look_->worker.wait();
+    RETURN_IF_ERROR(look_->found);
     newborn() = kKnown;
-  } else if (begun.newborn) {
-    looking_.post_or_run([this] {
-      newborn() = guarded([&] { return find_nobody(); }) ? kKnown : kOthers;
+  } else if (look_) {
+    look_->worker.post_or_run([this] {
+      newborn() = look_->found ? kKnown : kOthers;
       futex_wake(newborn());
     });
   }
@@ -190,17 +213,6 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finishe
   }
   return fail(
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
-}
-
-// On rank 0, which holds the lock by now, of a file that has its birth: whoever has committed has written the slot whose turn
-// comes first, and who writes a flat file begins before that.
-Status IntervalFile::find_nobody() {
-  constexpr Extent kNext{kHeaderBytes, slot_of(kBirth + 1) + 1 - kHeaderBytes};
-  std::vector<std::byte> next(static_cast<std::size_t>(kNext.length));
-  RETURN_IF_ERROR(storage_->read(kNext, next.data()));
-  if (std::all_of(next.begin(), next.end(), [](std::byte each) { return each == std::byte{0}; })) return {};
-  return refuse(Code::kFileInUse,
-                "somebody else has written to the file while it was made; nothing is written: open it again");
 }
 
 // The last but one of the group's persistent words.
@@ -249,7 +261,7 @@ Status IntervalFile::settle_space(const Root& root, Finished& told) {
   if (std::atomic<Bytes>* const taken = taken_on_node()) {
     taken->store(0);
   } else if (group_.size() > 1) {
-    constexpr std::array<std::byte, kTaken.length + kLogHead.length> kNothing = {};
+    constexpr std::array<std::byte, kFirstStored - kTaken.offset> kNothing = {};
     RETURN_IF_ERROR(storage_->write({kTaken.offset, kNothing.size()}, kNothing.data()));
   }
   return {};
@@ -282,7 +294,8 @@ void IntervalFile::adopt(std::shared_ptr<Generation> generation, const std::vect
   taken_ = 0;
   expected_ = 0;
   reach_ = 0;
-  lengthened_ = promised_ = told.end;
+  lengthened_ = told.end;
+  expected_end_ = 0;
   find_space(told);
 }
 

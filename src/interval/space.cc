@@ -2,6 +2,7 @@
 // sequence of bytes to take from. How far it is taken is a word in the group's memory; where it has none, in the stored file,
 // under a lock.
 #include <algorithm>
+#include <utility>
 
 #include "base/guarded.h"
 #include "interval/interval_file.h"
@@ -123,35 +124,32 @@ Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
   return taken;
 }
 
-// Where writes overlap within the file only, it is made to reach that far while the first bytes are made ready.
+// Where writes overlap within the file only, the first bytes that are ready are stored where the last ones would be: it reaches so
+// far then, and the others overlap.
 void IntervalFile::expect_write(Bytes bytes) {
   if (!writes_) return;
   const auto epoch = stay_in_epoch();
   const std::scoped_lock lock(mutex_);
   expected_ = bytes;
-  if (!requests_.write.extend_first || bytes < requests_.worth_lengthening) return;
-  const Offset end = end_of_expected();
-  if (end <= std::max(lengthened_, promised_)) return;
-  promised_ = end;
-  reach_ = std::max(reach_, end);
-  (void)guarded([&]() -> Status {
-    lengthening_.post([this, end] {
-      if (!reach(end)) return;  // who writes there is told
-      const std::scoped_lock now(mutex_);
-      lengthened_ = std::max(lengthened_, end);
-    });
-    return {};
-  });
+  if (requests_.write.extend_first && bytes >= requests_.worth_extending) expected_end_ = end_of_expected();
 }
 
-// Nothing of what others may have written to a new file is changed.
-Status IntervalFile::reach(Offset end) {
-  const Status reached = storage_->lengthen(end);
-  if (reached || reached.error().code != Code::kUnsupportedOperation) return reached;
-  RETURN_IF_ERROR(await_newborn());
-  const std::byte zero{};
-  RETURN_IF_ERROR(storage_->write({end - 1, 1}, &zero));
-  return {};
+// For the last of `bytes` bytes, at most one request; empty where they may lie anywhere.
+Extent IntervalFile::allocate_last(Bytes bytes) {
+  const Offset end = std::exchange(expected_end_, 0);
+  if (end <= lengthened_) return {};
+  const auto holds = [&](const Extent& each) { return each.offset < end && end <= each.end(); };
+  auto place = std::find_if(free_.begin(), free_.end(), holds);
+  if (holds(chunk_)) place = free_.insert(free_.end(), std::exchange(chunk_, {}));
+  if (place == free_.end()) return {};
+  const Extent last{end - std::min({bytes, requests_.write.unit, end - place->offset}), 0};
+  const Extent behind{up_to_cell(end), down_to_cell(place->end()) - up_to_cell(end)};
+  place->length = last.offset - place->offset;
+  if (place->empty()) free_.erase(place);
+  if (!behind.empty()) free_.insert(free_.begin(), behind);
+  reach_ = std::max(reach_, end);
+  expected_ = std::max<Bytes>(0, expected_ - (end - last.offset));
+  return {last.offset, end - last.offset};
 }
 
 // Where the last of the bytes will lie that are expected, whose space is taken; 0: that is not known.

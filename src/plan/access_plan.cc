@@ -94,10 +94,7 @@ Columns staged_columns(const RequestShape& shape, const Caps& caps, const Profil
   const Bytes room = caps.appends ? profile.staging : profile.staging / 2;
   columns.together = std::min<std::int64_t>(columns.count, room / profile.long_range);
   if (columns.together < 2) return {};
-  const Bytes most = std::min(columns.inside, room / columns.together);
-  columns.part = most;
-  for (const Bytes part : columns.parts)
-    if (part > 0 && part <= most) columns.part = most / part * part;
+  columns.part = columns.part_of(room / columns.together);
   return columns;
 }
 
@@ -307,6 +304,14 @@ double far_ranges(const Pattern& memory) {
 }
 
 }  // namespace
+
+Bytes Columns::part_of(Bytes most) const {
+  most = std::min(inside, most);
+  Bytes whole = most;
+  for (const Bytes each : parts)
+    if (each > 0 && each <= most) whole = most / each * each;
+  return whole;
+}
 
 Columns columns_of(const Pattern& memory) {
   if (scattered(memory) == 0) return {};

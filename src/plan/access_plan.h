@@ -28,6 +28,9 @@ struct Columns {
   // How they go through a staging buffer: so many columns at once, of each so many bytes.
   std::int64_t together = 0;  // 0: in data order, one after the other
   Bytes part = 0;
+
+  // At most so much of one, of whole parts if it can.
+  Bytes part_of(Bytes most) const;
 };
 Columns columns_of(const Pattern& memory);
 
@@ -94,8 +97,8 @@ Deep deep_of(const StorageCosts& costs);
 // How bytes that have checksums move.
 struct SummedRequests {
   Bytes longest = Bytes{1} << 20;  // so many are summed at once, and read by one request
-  Deep write = {};                 // of them; with `extend_first` the file is lengthened for all that is to come,
-  Bytes worth_lengthening = Bytes{2} << 20;  // where that is not less: else requests go one by one
+  Deep write = {};  // of them; with `extend_first` the last byte of all that is to come is written first,
+  Bytes worth_extending = Bytes{2} << 20;  // where that is not less: else requests go one by one
 };
 SummedRequests summed_requests(const Profile& profile);
 

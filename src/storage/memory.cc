@@ -158,7 +158,6 @@ class MemoryStorage final : public Storage {
     if (size < 0) return refuse(Code::kArgument, "reserving a negative size");
     return file_->reserve(size);
   }
-  Status lengthen(Offset end) override { return reserve(end); }
   Status sync() override { return {}; }
 
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {

@@ -131,7 +131,6 @@ class PosixStorage final : public Storage {
   Result<Bytes> size() override;
   Status resize(Bytes size) override;
   Status reserve(Bytes size) override;
-  Status lengthen(Offset end) override;
   Status sync() override;
   void expect_sync() override { expects_sync_ = true; }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
@@ -297,15 +296,6 @@ Status PosixStorage::reserve(Bytes size) {
   if (size == 0) return {};
   if (uninterrupted([&] { return calls_.fallocate(fd_, 0, 0, size); }) == 0) return {};
   if (errno == EOPNOTSUPP || errno == ENOSYS) return extend_by_a_byte(size);
-  return fail_errno(errno, what, path_);
-}
-
-Status PosixStorage::lengthen(Offset end) {
-  RETURN_IF_ERROR(check_writable("lengthening"));
-  const std::string what = "lengthening to " + std::to_string(end) + " bytes";
-  if (end < 0) return fail_here(Code::kArgument, what);
-  if (end == 0 || uninterrupted([&] { return calls_.fallocate(fd_, 0, end - 1, 1); }) == 0) return {};
-  if (errno == EOPNOTSUPP || errno == ENOSYS) return fail_here(Code::kUnsupportedOperation, what);
   return fail_errno(errno, what, path_);
 }
 

@@ -78,11 +78,6 @@ class Storage {
   virtual Status resize(Bytes size) = 0;
   // Makes sure that space for [0, size) is there; never shrinks, never changes data.
   virtual Status reserve(Bytes size) = 0;
-  // Makes the file reach `end` at least; never shrinks, never changes data, whoever else writes meanwhile. kUnsupportedOperation
-  // where that cannot be had.
-  virtual Status lengthen(Offset) {
-    return fail({.code = Code::kUnsupportedOperation, .what = "lengthening", .path = path()});
-  }
   // What was written before is on stable storage when this returns.
   virtual Status sync() = 0;
   // Every write from now on will be followed by a sync(), which finds the less to do the earlier they are under way.

@@ -262,19 +262,6 @@ TEST_P(StorageSuite, ReserveNeverShrinksNorChangesData) {
   EXPECT_EQ(whole(*storage_), joined({Data(10), numbered(90), Data(20)}));
 }
 
-TEST_P(StorageSuite, LengtheningNeverShrinksNorChangesData) {
-  write_at(*storage_, 10, numbered(90));
-  for (const Bytes end : {0, 50, 120}) {
-    if (const Status done = storage_->lengthen(end); !done) {
-      expect_error(done, {Code::kUnsupportedOperation}, *storage_);
-      return;
-    }
-    EXPECT_EQ(whole(*storage_),
-              joined({Data(10), numbered(90), Data(static_cast<std::size_t>(end > 100 ? end - 100 : 0))}));
-  }
-  expect_error(storage_->lengthen(-1), {Code::kArgument}, *storage_);
-}
-
 TEST_P(StorageSuite, SyncKeepsEverything) {
   write_at(*storage_, 0, numbered(100));
   ASSERT_TRUE(succeeded(storage_->sync()));

@@ -331,7 +331,7 @@ TEST_F(IntervalFiles, DamageIsAnErrorOnAllRanks) {
                    "truncated");
   if (rank() == 0) {
     std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
-    for (const int header : {4096, 8192, 12288, 16384}) file.seekp(header + 8).put(9);
+    for (const int header : {32768, 65536, 98304, 131072}) file.seekp(header + 8).put(9);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_MPI_ERROR(MPI_File_open(MPI_COMM_WORLD, path().c_str(), MPI_MODE_RDONLY, MPI_INFO_NULL, &fh), MPI_ERR_IO,

@@ -58,7 +58,6 @@ class WatchedStorage final : public Storage {
   Result<Bytes> size() override { return note(storage_->size()); }
   Status resize(Bytes size) override { return note(storage_->resize(size)); }
   Status reserve(Bytes size) override { return note(storage_->reserve(size)); }
-  Status lengthen(Offset end) override { return note(storage_->lengthen(end)); }
   Status sync() override { return note(storage_->sync()); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     if (!watch_.has_locks) return fail(Code::kUnsupportedOperation, "no locks here");

@@ -22,7 +22,6 @@ class Wrapped : public Storage {
   Result<Bytes> size() override { return inner_->size(); }
   Status resize(Bytes size) override { return inner_->resize(size); }
   Status reserve(Bytes size) override { return inner_->reserve(size); }
-  Status lengthen(Offset end) override { return inner_->lengthen(end); }
   Status sync() override { return inner_->sync(); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return inner_->lock(range, mode); }
   bool has_locks() override { return inner_->has_locks(); }

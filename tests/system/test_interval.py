@@ -92,7 +92,7 @@ class IntervalFiles(WheelsTest):
         self.write()
         facts = json.loads(self.succeed("info", "--json", self.path))
         data = bytearray(self.path.read_bytes())
-        data[40000] ^= 4  # of the first chunk, which some rank has filled
+        data[200_000] ^= 4  # of the first chunk, which some rank has filled
         self.path.write_bytes(data)
         check = self.run_stridio("check", self.path)
         self.assertEqual(check.returncode, 1)

@@ -268,7 +268,7 @@ class Translations(CommandTest):
         self.fail_with("cannot be read", "translate", source, target, "--view", self.folder / "missing")
         self.fail_with("No such file", "translate", source, self.folder / "missing/target", "--view", views)
         data = bytearray(source.read_bytes())
-        data[40000] ^= 1
+        data[200_000] ^= 1
         source.write_bytes(data)
         self.fail_with("wrong checksum", "translate", source, target, "--view", views)
         self.fail_with("wrong checksum", "flatten", source, target)

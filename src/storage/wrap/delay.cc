@@ -36,7 +36,6 @@ class DelayedStorage final : public Storage {
   Result<Bytes> size() override { return delayed(storage_->size()); }
   Status resize(Bytes size) override { return delayed(storage_->resize(size)); }
   Status reserve(Bytes size) override { return delayed(storage_->reserve(size)); }
-  Status lengthen(Offset end) override { return delayed(storage_->lengthen(end)); }
   void expect_sync() override { storage_->expect_sync(); }
   Status sync() override { return delayed(storage_->sync()); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {

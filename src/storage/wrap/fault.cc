@@ -55,10 +55,6 @@ class FaultyStorage final : public Storage {
     RETURN_IF_ERROR(pass(kFaultReserve));
     return storage_->reserve(size);
   }
-  Status lengthen(Offset end) override {
-    RETURN_IF_ERROR(pass(kFaultReserve));
-    return storage_->lengthen(end);
-  }
   void expect_sync() override { storage_->expect_sync(); }
   Status sync() override {
     RETURN_IF_ERROR(pass(kFaultSync));

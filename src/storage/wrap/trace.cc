@@ -56,9 +56,6 @@ class TracedStorage final : public Storage {
   Status reserve(Bytes size) override {
     return single(counters_->reserve, [&] { return storage_->reserve(size); });
   }
-  Status lengthen(Offset end) override {
-    return single(counters_->reserve, [&] { return storage_->lengthen(end); });
-  }
   void expect_sync() override { storage_->expect_sync(); }
   Status sync() override {
     return single(counters_->sync, [&] { return storage_->sync(); });
