@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <random>
 
@@ -97,6 +98,16 @@ TEST(Execute, AnErrorOfAnyWindowFailsTheAccess) {
   }
 }
 
+class CountsWrites final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    ++calls;
+    return Wrapped::writev(extents, memory);
+  }
+  std::atomic<int> calls = 0;
+};
+
 // Random columns of random nests; each position's byte is found by walking both sides in data order.
 TEST(Execute, PartsOfSeveralColumnsAtATimeAreTheSameBytes) {
   const auto seed = std::random_device()();
@@ -126,14 +137,21 @@ TEST(Execute, PartsOfSeveralColumnsAtATimeAreTheSameBytes) {
     rules.force = "list";
     AccessPlan plan = plan_access(shape_of(Direction::kWrite, file, memory), {}, profile, rules);
     plan.ranges = static_cast<std::size_t>(pick(1, 50));
+    if (plan.pipelined = pick(0, 1) == 0; plan.pipelined) plan.first_window = pick(1, 2000);
     ASSERT_GT(plan.columns.together, 1) << "seed " << seed << ", turn " << turn;
     ASSERT_EQ(plan.columns.count, count);
 
     std::vector<std::byte> bytes(static_cast<std::size_t>(memory.upper()));
     for (std::byte& each : bytes) each = static_cast<std::byte>(pick(0, 255));
-    const auto storage = open_memory(make_memory_file(), {.read = true, .write = true});
+    const auto storage = std::make_unique<CountsWrites>(open_memory(make_memory_file(), {.read = true, .write = true}));
     Times times;
     ASSERT_TRUE(execute(plan, *storage, Direction::kWrite, file, {bytes.data(), memory}, times));
+    for (const int failing : {0, storage->calls / 2, storage->calls - 1}) {
+      const auto faulty = wrap_fault(open_memory(make_memory_file(), {.read = true, .write = true}),
+                                     {.kinds = kFaultWrite, .first = failing, .every = 1 << 30, .sys_errno = EIO});
+      ASSERT_FALSE(execute(plan, *faulty, Direction::kWrite, file, {bytes.data(), memory}, times))
+          << "seed " << seed << ", turn " << turn << ", call " << failing << " of " << storage->calls;
+    }
     std::vector<std::byte> stored(static_cast<std::size_t>(file.upper()));
     ASSERT_TRUE(storage->read({0, file.upper()}, stored.data()));
     const auto byte_at = [](const Pattern& pattern, Bytes position) {

@@ -235,6 +235,7 @@ TEST(AccessPlan, MemoryInColumnsIsPassedOverOnce) {
   Profile slow = far(3e-5, 1e9);
   slow.scattered_range_seconds = 1e-6;
   EXPECT_EQ(plan(slow, {}, kPlain, memory).columns.together, 0) << "requests that are waited for overlap with copies";
+  EXPECT_EQ(plan(slow, {}, log, memory).columns.together, 24) << "each window is one request, beside the next copy";
   EXPECT_EQ(plan(Profile{}, locked, kPlain, memory).columns.together, 0) << "one lock";
   EXPECT_EQ(plan(Profile{}, {}, log, memory).columns.part, 10 * 4096) << "what is stored in the order of writing";
   const Pattern apart = Pattern::strided(24, 80 * 512 * kCell, Pattern::strided(80 * 512, kCell, Pattern::run(0, 8)));
