@@ -111,7 +111,7 @@ def decode_header(data):
         raise UnknownVersion(f"the interval file has format version {version}; this reader knows {VERSION}")
     fields.require(tail_bytes <= MOST_TAIL and 0 < generation <= LAST_GENERATION)
     fields.require(in_tail(root) == (tail_bytes > 0) and (not in_tail(root) or is_in(tail_bytes, root)))
-    fields.require(generation != BIRTH or root[1] == 0)
+    fields.require(generation != BIRTH or (root[1] == 0 and tail_bytes == 0))
     tail = fields.bytes(tail_bytes)
     if crc32c(tail) != tail_sum:
         raise damaged("what stands behind a header has a wrong checksum")

@@ -194,8 +194,6 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
   };
   const Bytes room = columns.together * columns.part;
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>((pipelined ? 2 : 1) * room));
-  Half one{buffer.get(), Cursor(file)}, other{buffer.get() + (pipelined ? room : 0), Cursor(file)};
-  one.batch.most = other.batch.most = plan.ranges;
   Transferred done;
   const auto move_window = [&](Half& half, Bytes position, std::int64_t count, Bytes part) -> Result<Transferred> {
     Transferred all;
@@ -227,6 +225,8 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
     done += moved;
     return {};
   };
+  Half one{buffer.get(), Cursor(file)}, other{buffer.get() + (pipelined ? room : 0), Cursor(file)};
+  one.batch.most = other.batch.most = plan.ranges;
   Half *next = &one, *last = &other;
   for (std::int64_t first = 0; first < columns.count; first += columns.together) {
     const std::int64_t count = std::min(columns.together, columns.count - first);

@@ -111,6 +111,21 @@ Status IntervalFile::reclaim(Bytes wanted) {
 
 Status IntervalFile::commit() {
   if (!writes_) return {};
+  Flush flush;
+  Status committed = commit(flush);
+  flush.worker.wait();
+  if (flush.done) return committed;
+  // The system tells it once, and may have forgotten the bytes: they are to be written again.
+  const Status noted = guarded([&]() -> Status {
+    const std::scoped_lock lock(mutex_);
+    const Mine lost = still_mine();
+    note_failed(overlaid(lost.latest, lost.told), flush.done.error());
+    return {};
+  });
+  return committed ? noted : committed;
+}
+
+Status IntervalFile::commit(Flush& flush) {
   // A rank may come late since it waits for what another's thread does with this file: till then nobody is held up.
   ASSIGN_OR_RETURN(const std::vector<char> dirty, allgather(group_, static_cast<char>(is_dirty())));
   if (std::none_of(dirty.begin(), dirty.end(), [](char each) { return each != 0; })) return keep_newborn();
@@ -118,7 +133,6 @@ Status IntervalFile::commit() {
   const std::unique_lock epoch(epoch_);
   turn.unlock();
   moved_ = false;
-  Flush flush;
   begin_flush(flush);
   const Root& before = seen_.generation->root();
   if (shared_log_) {
@@ -168,7 +182,7 @@ void IntervalFile::begin_flush(Flush& flush) {
   const Bytes sums = written_.bytes / kCell * static_cast<Bytes>(sizeof(std::uint32_t));
   if (requests_.write.depth <= 1 || written_.bytes == 0 || sums > kShareOfTail / group_.size()) return;
   flush.begun = true;
-  flush.worker.post_or_run([&] { flush.done = storage_->sync(); });
+  flush.worker.post_or_run([&] { flush.done = guarded([&] { return storage_->sync(); }); });
 }
 
 // Whether this rank has done anything that is not committed.
@@ -282,6 +296,7 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   fixed.ready = verdict_of(guarded([&]() -> Status {
     const std::scoped_lock lock(mutex_);
     expected_ = 0;
+    expected_end_ = 0;
     fixed.size = seen_.size;
     fixed.cut = seen_.cut;
     fixed.failed = !failed_.empty();
@@ -504,7 +519,8 @@ Status IntervalFile::store(const std::vector<Own>& parts, const Next& next, Flus
   flush.worker.wait();
   RETURN_IF_ERROR(flush.done);
   const bool more = moved_ || !extents.empty() || (written_.bytes > 0 && !flush.begun);
-  return more ? storage_->sync() : Status();
+  if (more) flush.done = storage_->sync();
+  return flush.done;
 }
 
 // On rank 0: makes `root` the newest generation. While that becomes durable it asks beside whether anybody reads an older one:
@@ -513,8 +529,16 @@ Status IntervalFile::finish(const Next& next, Finished& told) {
   const Root& root = next.root;
   const std::vector<std::byte> slot = encode_slot(
       {.generation = root.generation, .root = told.root, .root_sum = crc32c(next.encoded), .tail = next.tail});
-  RETURN_IF_ERROR(storage_->write({slot_of(root.generation), std::ssize(slot)}, slot.data()));  // else it is torn
   told.broken = true;
+  if (const auto written = storage_->write({slot_of(root.generation), std::ssize(slot)}, slot.data()); !written) {
+    // Of what a full disk has of it, a first copy may be whole.
+    const auto newest = guarded([&]() -> Result<Header> {
+      ASSIGN_OR_RETURN(const Head head, Head::read(*storage_));
+      return head.newest();
+    });
+    told.broken = !newest || newest->generation >= root.generation;
+    return fail(written.error());
+  }
   Status durable;
   {
     Worker beside;

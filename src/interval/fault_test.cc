@@ -51,7 +51,9 @@ class Faulty : public ::testing::Test {
     }
     const Status written = write_list(*file, extents, mine);
     RETURN_IF_ERROR(agree(group, written));
-    return file->commit();
+    const Status committed = file->commit();
+    if (!committed) file->give_up();
+    return committed;
   }
 
   // What a reader of these bytes gets.
@@ -552,7 +554,7 @@ TEST_F(Faulty, AFailedCommitLeavesTheGenerationBefore) {
                              .first = first,
                              .every = every,
                              .sys_errno = error,
-                             .prefix = first % 3 == 0 ? 20 : 0};
+                             .prefix = std::array{20, 0, 36000}[static_cast<std::size_t>(first % 3)]};
         std::array<Status, 3> statuses;
         run_threads(3, {}, [&](Group& group) {
           statuses[static_cast<std::size_t>(group.rank())] = write_turns(group, 2, kTurns + 5, plan);
@@ -567,6 +569,70 @@ TEST_F(Faulty, AFailedCommitLeavesTheGenerationBefore) {
         if (HasFailure()) return;
       }
   EXPECT_GE(failed, 20);
+}
+
+// The system tells once that bytes could not be made durable, and may have dropped them: they are committed when they have been
+// written again.
+TEST(FailedSyncs, AreNotForgotten) {
+  for (const int depth : {1, 4}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    run_threads(2, {}, [&](Group& group) {
+      const FaultPlan plan{.kinds = kFaultSync, .first = group.rank() == 1 ? 0 : -1, .sys_errno = EIO};
+      const SummedRequests requests{.longest = 1 << 20, .write = {.depth = depth}};
+      auto file_of_rank = IntervalFile::open(group, wrap_fault(open_memory(file), plan), true, {}, requests);
+      ASSERT_TRUE(file_of_rank);
+      IntervalFile& opened = **file_of_rank;
+      Data data(50000, std::byte{'x'});
+      const std::vector<Extent> extents{{group.rank() * 50000, 50000}};
+      ASSERT_TRUE(write_list(opened, extents, data));
+      ASSERT_FALSE(opened.commit());
+      const Status again = opened.commit();
+      ASSERT_FALSE(again);
+      EXPECT_NE(again.error().what.find("it can be repeated"), std::string::npos) << again.error().what;
+      ASSERT_TRUE(group.rank() == 0 || write_list(opened, extents, data));
+      const Status at_last = opened.commit();
+      ASSERT_TRUE(at_last) << at_last.error().text();
+      EXPECT_EQ(*read_all(opened), Data(100000, std::byte{'x'}));
+    });
+  }
+}
+
+// Who committed may have been killed before it was durable.
+TEST(FailedSyncs, WhatWasCommittedIsDurableBeforeItIsBuiltUpon) {
+  class Order : public Wrapped {
+   public:
+    using Wrapped::Wrapped;
+    Status sync() override {
+      EXPECT_TRUE(synced || !changed_);
+      synced = true;
+      return Wrapped::sync();
+    }
+    Status resize(Bytes size) override {
+      changed_ = true;
+      return Wrapped::resize(size);
+    }
+    bool synced = false;
+
+   private:
+    bool changed_ = false;
+  };
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    for (const bool newborn : {true, false}) {
+      auto storage = std::make_unique<Order>(open_memory(file));
+      Order& order = *storage;
+      auto opened = IntervalFile::open(group, std::move(storage), true);
+      ASSERT_TRUE(opened);
+      EXPECT_EQ(order.synced, !newborn);
+      Data data(50000, std::byte{'x'});
+      ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{0, 50000}}, data));
+      ASSERT_TRUE((*opened)->commit());
+      ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{0, 50000}}, data));
+      opened->reset();  // leaves bytes behind the end
+    }
+  });
 }
 
 // What was written is still there for the next try.

@@ -177,7 +177,7 @@ Result<Header> decode_header(std::span<const std::byte> bytes) {
   const bool root_in_tail = in_tail(header.root) && is_in(tail, header.root);
   if (tail > kMostTail || root_in_tail != (tail > 0) || root_in_tail != in_tail(header.root) ||
       header.generation == 0 || header.generation > kLastGeneration ||
-      (header.generation == kBirth && !header.root.empty()))
+      (header.generation == kBirth && (tail > 0 || !header.root.empty())))
     return damaged("a header is malformed");
   const auto behind = in.bytes(tail);
   if (!in.ok() || crc32c(behind) != tail_sum) return damaged("what stands behind a header has a wrong checksum");

@@ -126,9 +126,9 @@ class IntervalFile final : public Storage {
   };
   // What has been written becomes durable while the ranks still agree on what to commit.
   struct Flush {
-    Worker worker = {};
-    Status done = {};
     bool begun = false;
+    Status done = {};
+    Worker worker = {};  // ends before it
   };
   // What a process has done since the last commit.
   struct Announcement {
@@ -199,6 +199,7 @@ class IntervalFile final : public Storage {
   Status merge_small(std::vector<Own>& parts);
   void encode_parts(std::vector<Own>& parts) const;
   Status place(std::vector<Own>& parts);
+  Status commit(Flush& flush);
   bool is_dirty();
   void begin_flush(Flush& flush);
   Status keep_newborn();

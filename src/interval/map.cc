@@ -248,13 +248,11 @@ void MapBuilder::add(const Piece& piece) {
   }
 }
 
-// Where the first two pieces go on as the group does, so do the others.
+// Where two pieces, one after the other, end the builder's own group, the others go on as they do.
 void MapBuilder::add_group(const PieceGroup& group) {
   for (std::int64_t i = 0; i < group.count; ++i) {
     add(group.at(i));
-    const bool alike = i > 0 && group_.count > 1 && group_.stride == group.stride &&
-                       group_.stored_stride == group.stored_stride && group_.last() == group.at(i);
-    if (!alike) continue;
+    if (i == 0 || group_.count == 1 || group_.last() != group.at(i)) continue;
     group_.count += group.count - 1 - i;
     return;
   }

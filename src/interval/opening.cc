@@ -38,11 +38,11 @@ constexpr std::chrono::seconds kPatience{60};                // with who looks, 
 
 // Who has closed the file just now, here or elsewhere, may still be giving it back.
 Result<std::unique_ptr<RangeLock>> lock_for_writing(Storage& storage) {
-  constexpr std::chrono::milliseconds kLongest{256};
-  for (std::chrono::milliseconds nap{1};; nap *= 2) {
+  constexpr std::chrono::milliseconds kFirstNap{1}, kLongest{256};
+  for (std::chrono::milliseconds nap = kFirstNap;; nap *= 2) {
     auto lock = storage.lock(kWriterLock, LockMode::kExclusiveNow);
     if (lock || lock.error().code != Code::kFileInUse || nap >= kLongest) return lock;
-    IntervalFile::await_closed();
+    if (nap == kFirstNap) IntervalFile::await_closed();
     std::this_thread::sleep_for(nap);
   }
 }
@@ -207,6 +207,8 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finishe
     content = std::move(in_tail(header.root) ? header.tail : stored.bytes);
     told.root = header.root;
     if (!writes_) return {};
+    // Who committed it may have been killed before it was durable, and what is before it is given away now.
+    if (header.generation != kBirth) RETURN_IF_ERROR(storage_->sync());
     told.reuse = nobody_reads_before(header.generation);
     stored_size_ = stored.size;
     return settle_space(decoded, told);

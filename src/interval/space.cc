@@ -157,7 +157,7 @@ Offset IntervalFile::end_of_expected() {
   Bytes left = expected_ - chunk_.length;
   for (const Extent& each : free_) left -= each.length;
   if (left > 0 && (expected_ / 4 < written_.bytes || !guarded([&] { return take_extents(left); }))) return 0;
-  Offset end = chunk_.end();
+  Offset end = chunk_.offset + std::min(chunk_.length, expected_);
   left = expected_ - chunk_.length;
   for (auto each = free_.rbegin(); each != free_.rend() && left > 0; ++each) {
     end = std::max(end, each->offset + std::min(left, each->length));
