@@ -66,7 +66,8 @@ def compile_libraries():
             raise BenchError(f"{compiler} is missing   get it by: scripts/setup.sh")
         sources = (bench / "interval" / source, examples / "flash.c", bench / "meeting.c")
         PROGRAMS.mkdir(parents=True, exist_ok=True)
-        output_of([compiler, "-O2", f"-I{bench}", f"-I{examples}", *sources, "-o", library_program(name), *flags])
+        output_of([compiler, "-O2", f"-I{bench}", f"-I{examples}", *sources, "-o", library_program(name), *flags],
+                  cwd=PROGRAMS)  # where object files are left
 
 
 class Bench:

@@ -116,9 +116,9 @@ class Launcher:
             raise BenchError(f"missing: {', '.join(missing)}   get it by: make build")
 
 
-def output_of(command):
+def output_of(command, cwd=None):
     done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, env=environment()
+        [str(word) for word in command], capture_output=True, text=True, env=environment(), cwd=cwd
     )
     if done.returncode != 0:
         raise BenchError(f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}".rstrip())

@@ -189,7 +189,7 @@ Result<bool> is_interval_file(Storage& storage, const FileParts& parts, const Wa
       warn(fmt::format("{} is a flat file and stays one, though an interval file is asked for: delete it before",
                        parts.path));
   } else {
-    ASSIGN_OR_RETURN(begun.head, Head::read(storage));
+    ASSIGN_OR_RETURN(begun.head, Head::read(storage, known && !known->read.waits()));
   }
   return begun.head.content() == Head::Content::kIntervals;
 }

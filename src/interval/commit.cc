@@ -198,10 +198,10 @@ Status IntervalFile::keep_newborn() {
   return agree(group_, group_.rank() == 0 ? storage_->sync() : Status());
 }
 
-// The next generation of everybody's parts, if all have prepared theirs. Their metadata become the tail of its header where all have
-// few, else each gives its own a place. Rank 0 learns how far the stored file reaches.
-Result<IntervalFile::Next> IntervalFile::gather_next(Status prepared, std::vector<Own>& own, Bytes size,
-                                                     bool may_be_tail) {
+// Each rank's lines of the next generation, if all have prepared theirs, and their metadata where all have few: else each gives its
+// own a place. Rank 0 learns how far the stored file reaches.
+Result<std::vector<IntervalFile::Lines>> IntervalFile::tell_lines(Status prepared, std::vector<Own>& own,
+                                                                  bool may_be_tail) {
   struct Fixed {
     Verdict prepared;
     Offset reach = 0;
@@ -221,10 +221,7 @@ Result<IntervalFile::Next> IntervalFile::gather_next(Status prepared, std::vecto
   };
   Buffer entries = encoded_entries();
   const Bytes wanted = std::ssize(entries) + std::ssize(metadata);
-  bool in_tail = may_be_tail && wanted <= kShareOfTail / group_.size(), mixed = true;
-  std::vector<Fixed> fixed;
-  std::vector<Buffer> told;
-  while (mixed) {
+  for (bool in_tail = may_be_tail && wanted <= kShareOfTail / group_.size();; in_tail = false) {
     if (!in_tail && !metadata.empty()) {
       if (prepared) prepared = guarded([&] { return place(own); });
       entries = encoded_entries();
@@ -235,52 +232,49 @@ Result<IntervalFile::Next> IntervalFile::gather_next(Status prepared, std::vecto
     Buffer all(first.begin(), first.end());
     all.insert(all.end(), entries.begin(), entries.end());
     all.insert(all.end(), metadata.begin(), metadata.end());
-    ASSIGN_OR_RETURN(told, allgatherv(group_, all));
-    fixed.resize(told.size());
+    ASSIGN_OR_RETURN(const std::vector<Buffer> told, allgatherv(group_, all));
     std::vector<Verdict> verdicts;
-    mixed = false;
-    for (std::size_t rank = 0; rank < told.size(); ++rank) {
-      std::memcpy(&fixed[rank], told[rank].data(), sizeof fixed[rank]);
-      verdicts.push_back(fixed[rank].prepared);
-      stored_size_ = std::max(stored_size_, fixed[rank].reach);
-      mixed = mixed || fixed[rank].in_tail != fixed[0].in_tail;
+    std::vector<Lines> lines;
+    bool mixed = false;
+    for (const Buffer& each : told) {
+      Fixed fixed;
+      std::memcpy(&fixed, each.data(), sizeof fixed);
+      verdicts.push_back(fixed.prepared);
+      stored_size_ = std::max(stored_size_, fixed.reach);
+      mixed = mixed || fixed.in_tail != in_tail;
+      const auto behind = each.begin() + sizeof fixed + fixed.entries;
+      lines.push_back({{each.begin() + sizeof fixed, behind}, {behind, each.end()}, fixed.in_tail});
     }
     RETURN_IF_ERROR(worst(verdicts));
-    if (mixed) in_tail = false;
+    if (!mixed) return lines;
   }
+}
+
+// The next generation of everybody's parts. The tail is all ranks' metadata, and the root.
+Result<IntervalFile::Next> IntervalFile::gather_next(const Status& prepared, std::vector<Own>& own, Bytes size,
+                                                     bool may_be_tail) {
+  ASSIGN_OR_RETURN(const std::vector<Lines> lines, tell_lines(prepared, own, may_be_tail));
   Next next{.root = {.generation = seen_.generation->root().generation + 1,
                      .size = size,
                      .processes = static_cast<std::uint32_t>(group_.size()),
                      .parts = {}},
             .encoded = {}};
-  Buffer behind;  // the root
-  for (std::size_t rank = 0; rank < told.size(); ++rank) {
-    const auto theirs = std::span<const std::byte>(told[rank]).subspan(sizeof fixed[rank]);
-    const auto lines = theirs.first(static_cast<std::size_t>(fixed[rank].entries)), rest = theirs.subspan(lines.size());
-    ASSIGN_OR_RETURN(std::vector<PartEntry> parts, decode_entries(lines, std::ssize(rest)));
+  for (std::size_t rank = 0; rank < lines.size(); ++rank) {
+    const Bytes before = std::ssize(next.tail);
     const auto move = [&](PartEntry& entry) {
-      if (stridio::in_tail(entry.metadata)) entry.metadata.offset += std::ssize(behind);
+      if (in_tail(entry.metadata)) entry.metadata.offset += before;
     };
+    const Buffer& metadata = lines[rank].metadata;
+    ASSIGN_OR_RETURN(std::vector<PartEntry> parts, decode_entries(lines[rank].entries, std::ssize(metadata)));
     std::for_each(parts.begin(), parts.end(), move);
     if (static_cast<int>(rank) == group_.rank())
       for (Own& each : own) move(each.entry);
     next.root.parts.insert(next.root.parts.end(), parts.begin(), parts.end());
-    behind.insert(behind.end(), rest.begin(), rest.end());
-  }
-  if (in_tail) {
-    const auto root_bytes = std::ssize(encode(next.root));
-    const auto move = [&](PartEntry& entry) {
-      if (stridio::in_tail(entry.metadata)) entry.metadata.offset += root_bytes;
-    };
-    std::for_each(next.root.parts.begin(), next.root.parts.end(), move);
-    for (Own& each : own) move(each.entry);
+    next.tail.insert(next.tail.end(), metadata.begin(), metadata.end());
   }
   RETURN_IF_ERROR(stored_extents(next.root));
   next.encoded = encode(next.root);
-  if (in_tail) {
-    next.tail = next.encoded;
-    next.tail.insert(next.tail.end(), behind.begin(), behind.end());
-  }
+  if (lines.front().in_tail) next.tail.insert(next.tail.end(), next.encoded.begin(), next.encoded.end());
   return next;
 }
 
@@ -505,7 +499,8 @@ Status IntervalFile::store(const std::vector<Own>& parts, const Next& next, Flus
     memory.push_back({const_cast<std::byte*>(bytes.data()), extent.length});
   };
   if (!next.tail.empty()) {
-    root_place = {kHeaderBytes, std::ssize(next.encoded)};
+    const Bytes length = std::ssize(next.encoded);
+    root_place = {kHeaderBytes + std::ssize(next.tail) - length, length};
   } else {
     for (const Own& own : parts)
       if (!own.metadata.empty()) add(own.entry.metadata, own.metadata);

@@ -558,14 +558,14 @@ TEST_F(Faulty, AFailedCommitLeavesTheGenerationBefore) {
                              .prefix = prefix};
         std::array<Status, 3> statuses;
         run_threads(3, {}, [&](Group& group) {
-          statuses[static_cast<std::size_t>(group.rank())] = write_turns(group, 2, kTurns + 5, plan);
+          statuses[static_cast<std::size_t>(group.rank())] = write_turns(group, 2, kTurns + 20, plan);
         });
         EXPECT_EQ(statuses[0].has_value(), statuses[1].has_value());
         EXPECT_EQ(statuses[0].has_value(), statuses[2].has_value());
         failed += !statuses[0];
         const auto read = read_back(*read_extent(*storage(), {0, *storage()->size()}));
         ASSERT_TRUE(read) << read.error().text();
-        const Data after = pattern(2, kTurns + 5);
+        const Data after = pattern(2, kTurns + 20);
         ASSERT_TRUE(*read == after || (!statuses[0] && *read == expected_));
         if (HasFailure()) return;
       }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -35,7 +36,19 @@ Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent) {
 
 }  // namespace
 
-Result<Head> Head::read(Storage& storage) {
+Result<Head> Head::read(Storage& storage, bool near) {
+  if (near) {
+    Head first{.bytes = {}, .path = storage.path()};
+    bool begins = false;
+    for (int i = 0; i < kHeaders && !begins; ++i) {
+      std::array<std::byte, 8> magic{};
+      ASSIGN_OR_RETURN(const Transferred got, storage.read({i * kHeaderStep, std::ssize(magic)}, magic.data()));
+      begins = begins_interval_file(magic);
+      if (i == 0) first.bytes.assign(magic.begin(), magic.begin() + got.bytes);
+      if (got.eof) break;
+    }
+    if (!begins) return first;
+  }
   Head head{.bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .path = storage.path()};
   ASSIGN_OR_RETURN(const Transferred got, storage.read({0, kFirstStored}, head.bytes.data()));
   head.bytes.resize(static_cast<std::size_t>(got.bytes));

@@ -10,13 +10,14 @@
 
 namespace stridio {
 
-// The first bytes of a stored file, read in one request: the headers with their tails.
+// The first bytes of a stored file: the headers with their tails.
 struct Head {
   std::vector<std::byte> bytes;
   bool whole = false;  // the file has no more
   std::string path = {};
 
-  static Result<Head> read(Storage& storage);
+  // `near`: of a file that is none it takes a few small requests; else all is one, which is long.
+  static Result<Head> read(Storage& storage, bool near = false);
 
   // What the storage holds: an interval file may be damaged.
   enum class Content { kNothing, kIntervals, kOther };

@@ -118,6 +118,11 @@ class IntervalFile final : public Storage {
     bool changed = false;
     std::vector<std::byte> metadata = {};  // to be stored, since it has changed or is in the tail of a header
   };
+  // A rank's lines of it, as it tells them; and their metadata, if all have theirs in the tail.
+  struct Lines {
+    Buffer entries, metadata;
+    bool in_tail = false;
+  };
   // The generation that is to be the newest.
   struct Next {
     Root root;
@@ -203,7 +208,8 @@ class IntervalFile final : public Storage {
   bool is_dirty();
   void begin_flush(Flush& flush);
   Status keep_newborn();
-  Result<Next> gather_next(Status prepared, std::vector<Own>& own, Bytes size, bool may_be_tail);
+  Result<std::vector<Lines>> tell_lines(Status prepared, std::vector<Own>& own, bool may_be_tail);
+  Result<Next> gather_next(const Status& prepared, std::vector<Own>& own, Bytes size, bool may_be_tail);
   Status store(const std::vector<Own>& parts, const Next& next, Flush& flush, Extent& root_place);
   Status finish(const Next& next, Finished& told);
 
