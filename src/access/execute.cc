@@ -108,17 +108,19 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
   return done;
 }
 
+// Of a staging buffer: one is under way while the other is copied.
+struct Half {
+  std::byte* data;
+  Batch batch = {};
+  Result<Transferred> moved = {};
+  Worker beside = {};  // ends before what its task uses
+};
+
 // Windows one after the other. Where the storage is waited for, they take turns in the two halves of a buffer, and both are
 // under way while one is copied; two that lock would wait for each other. Writes may begin with short ones, each four times as
 // long as the one before.
 Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
-  struct Half {
-    std::byte* data;
-    Batch batch = {};
-    Result<Transferred> moved = {};
-    Worker beside = {};  // ends before what its task uses
-  };
   const Bytes room = std::min(std::max<Bytes>(1, plan.window / 2), to - from);
   const auto buffer =
       std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>((plan.pipelined ? 2 : 1) * room));
@@ -185,19 +187,13 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
                                 const Memory& memory, Times& times) {
   const bool reads = direction == Direction::kRead, pipelined = plan.pipelined && !reads && !plan.locked;
   const Columns& columns = plan.columns;
-  struct Half {
-    std::byte* data;
-    Cursor at;
-    Batch batch = {};
-    Result<Transferred> moved = {};
-    Worker beside = {};  // ends before what its task uses
-  };
   const Bytes room = columns.together * columns.part;
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>((pipelined ? 2 : 1) * room));
   Transferred done;
   const auto move_window = [&](Half& half, Bytes position, std::int64_t count, Bytes part) -> Result<Transferred> {
     Transferred all;
     Bytes moved = 0;
+    Cursor at(file);
     const auto move_batch = [&]() -> Status {
       half.batch.add(half.data + moved, half.batch.bytes);
       ASSIGN_OR_RETURN(const Transferred now, move(plan, storage, direction, half.batch));
@@ -207,9 +203,9 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
       return {};
     };
     for (std::int64_t i = 0; i < count; ++i) {
-      half.at.seek(position + i * columns.inside);
+      at.seek(position + i * columns.inside);
       for (Bytes left = part; left > 0 && !all.eof;) {
-        const Extent range = half.at.next_range(left);
+        const Extent range = at.next_range(left);
         half.batch.add(range.offset, range.length);
         left -= range.length;
         if (half.batch.full()) RETURN_IF_ERROR(move_batch());
@@ -225,7 +221,7 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
     done += moved;
     return {};
   };
-  Half one{buffer.get(), Cursor(file)}, other{buffer.get() + (pipelined ? room : 0), Cursor(file)};
+  Half one{buffer.get()}, other{buffer.get() + (pipelined ? room : 0)};
   one.batch.most = other.batch.most = plan.ranges;
   Half *next = &one, *last = &other;
   for (std::int64_t first = 0; first < columns.count; first += columns.together) {
