@@ -21,7 +21,7 @@ using Data = std::vector<std::byte>;
 constexpr Offset kMostStored = kFirstStored + (1 << 16);  // what is committed lies before,
 constexpr Offset kMostWritten = kMostStored + (1 << 16);  // and what is not, before this
 constexpr int kMostPieces = 2000;
-constexpr Bytes kRequest = 3 * kCell;
+const SummedRequests kByCalls{.longest = 3 * kCell}, kByMappings{.least_mapped = 2 * kCell};
 
 void check(bool holds, const char* promise) {
   if (holds) return;
@@ -199,7 +199,7 @@ void check_any_maps(Input in) {
       const Extent wanted{piece.logical, std::min<Bytes>(piece.length, 1000)};
       Data read(static_cast<std::size_t>(wanted.length));
       const Span span{read.data(), wanted.length};
-      const auto moved = read_intervals(*file->storage, from, {&wanted, 1}, {&span, 1}, kRequest);
+      const auto moved = read_intervals(*file->storage, from, {&wanted, 1}, {&span, 1}, i % 2 == 0 ? kByCalls : kByMappings);
       if (!found->damage.empty()) continue;
       check(moved && moved->bytes == wanted.length, "a whole file is read");
       check(std::equal(read.begin(), read.end(), stored_bytes().begin() + piece.stored),
@@ -221,12 +221,12 @@ Data logical_file(const File& file) {
   return bytes;
 }
 
-Result<Data> read_all(Storage& storage, const Intervals& from) {
+Result<Data> read_all(Storage& storage, const Intervals& from, const SummedRequests& requests) {
   Data bytes(static_cast<std::size_t>(from.size));
   const Extent all{0, from.size + 10};
   Data beyond(10);
   const std::array<Span, 2> spans{Span{bytes.data(), from.size}, Span{beyond.data(), 10}};
-  ASSIGN_OR_RETURN(const Transferred moved, read_intervals(storage, from, {&all, 1}, spans, kRequest));
+  ASSIGN_OR_RETURN(const Transferred moved, read_intervals(storage, from, {&all, 1}, spans, requests));
   check(moved.bytes == from.size && moved.eof, "the file ends where it says");
   return bytes;
 }
@@ -280,7 +280,7 @@ void check_whole(Input in) {
   check(check_interval_file(*file->storage)->damage.empty(), "a whole file is whole");
   const Data committed = logical_file(*file);
   Intervals from{*generation, file->root.size, file->root.size, {}};
-  const auto whole = read_all(*file->storage, from);
+  const auto whole = read_all(*file->storage, from, kByCalls);
   check(whole && *whole == committed, "what is read is what is stored");
   check(file->root.live() <= static_cast<Bytes>(committed.size()), "no byte has two places");
 
@@ -305,10 +305,10 @@ void check_whole(Input in) {
   from.size = static_cast<Bytes>(seen.size());
   const auto layers = log.layers();
   from.layers.assign(layers.begin(), layers.end());
-  auto read = read_all(*file->storage, from);
+  auto read = read_all(*file->storage, from, kByMappings);
   check(read && *read == seen, "what was written later is read");
   from.layers = {log.merged()};
-  read = read_all(*file->storage, from);
+  read = read_all(*file->storage, from, kByMappings);
   check(read && *read == seen, "a log can be made one map");
   log.clear();
   check(log.empty(), "a log can be emptied");
@@ -335,7 +335,7 @@ void check_whole(Input in) {
   if (!damaged) return;
   if (in.number() % 2 == 0)
     for (std::size_t i = 0; i < file->maps.size(); ++i) (*damaged)->keep_from(**generation, i);
-  const auto after = read_all(*file->storage, {*damaged, file->root.size, file->root.size, {}});
+  const auto after = read_all(*file->storage, {*damaged, file->root.size, file->root.size, {}}, kByMappings);
   check(!after || *after == committed, "damage is told, or harmless");
 }
 

@@ -35,10 +35,23 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// This rank's share of what all read.
+Status verify(Storage& storage, std::span<const FileDomain> domains, int rank, Times& times) {
+  const Stopwatch watch(times.storage);
+  for (const FileDomain& domain : domains)
+    if (domain.aggregator == rank) RETURN_IF_ERROR(storage.verify(domain.range));
+  return {};
+}
+
 Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
-                                const AccessPlan& plan, double& seconds, Times& times) {
+                                const AccessPlan& plan, std::span<const FileDomain> verified, double& seconds,
+                                Times& times) {
   const auto start = Clock::now();
-  auto moved = execute_alone(storage, request, plan, times);
+  const std::unique_ptr<Storage> unverified = verified.empty() ? nullptr : storage.unverified();
+  auto moved = execute_alone(unverified ? *unverified : storage, request, plan, times);
+  if (moved) {
+    if (const Status right = verify(storage, verified, group.rank(), times); !right) moved = fail(right.error());
+  }
   seconds = seconds_since(start);
   const Stopwatch watch(times.waiting);
   RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));
@@ -80,7 +93,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   switch (plan.strategy) {
     case Strategy::kNothing: break;
     case Strategy::kIndependent: {
-      ASSIGN_OR_RETURN(outcome.moved, independent(group, storage, request, own, outcome.seconds, times));
+      ASSIGN_OR_RETURN(outcome.moved, independent(group, storage, request, own, plan.domains, outcome.seconds, times));
       outcome.own_method = own.method;
       outcome.planned_seconds = own.uncorrected_seconds;
       outcome.method = name_of(own.method);

@@ -415,7 +415,7 @@ Result<IntervalFile::Own> IntervalFile::moved(const IntervalMap& map) {
   Bytes bytes = 0;
   const auto copy = [&]() -> Status {
     const Span span{buffer.data(), bytes};
-    ASSIGN_OR_RETURN(const Transferred got, read_intervals(*storage_, seen_, extents, {&span, 1}, requests_.longest));
+    ASSIGN_OR_RETURN(const Transferred got, read_intervals(*storage_, seen_, extents, {&span, 1}, requests_));
     if (got.bytes < bytes) return refuse(Code::kIo, "the interval file is damaged: intervals behind its end");
     ASSIGN_OR_RETURN(const Appended appended, append(bytes, {&span, 1}));
     PieceList pieces;

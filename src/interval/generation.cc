@@ -1,6 +1,7 @@
 // Reading: the requested extents, slice by slice, become pieces of what is stored; these are sorted by where they are
-// stored and fetched cell by cell, many cells in one request, since a cell is what a checksum can be verified of. A cell
-// of few pieces goes straight to where they belong in the user's memory, and only what is between them to a buffer.
+// stored and fetched cell by cell, many cells in one mapping or request, since a cell is what a checksum can be verified of.
+// From a mapping only the pieces are copied. By a request, a cell of few pieces goes straight to where they belong in the
+// user's memory, and only what is between them to a buffer.
 #include "interval/generation.h"
 
 #include <fmt/format.h>
@@ -189,6 +190,7 @@ namespace {
 constexpr Bytes kSlice = Bytes{8} << 20;  // of a request that is looked up at once
 constexpr std::size_t kMostWanted = 1 << 17;
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
+constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
 
 // A piece of what is stored, and where in memory it goes.
 struct Wanted {
@@ -207,8 +209,13 @@ struct Source {
 
 class Reader {
  public:
-  Reader(Storage& storage, const Intervals& from, Bytes request)
-      : storage_(storage), from_(from), most_cells_(static_cast<std::size_t>(std::max<Bytes>(1, request / kCell))) {
+  Reader(Storage& storage, const Intervals& from, const SummedRequests& requests, Reading what)
+      : storage_(storage),
+        from_(from),
+        most_cells_(static_cast<std::size_t>(std::max<Bytes>(1, requests.longest / kCell))),
+        least_mapped_(requests.least_mapped),
+        copies_(what != Reading::kNothing),
+        sums_mapped_(what != Reading::kUnverified) {
     for (const IntervalMap& layer : from.layers) sources_.push_back({MapCursor(layer)});
     layers_ = sources_.size();
     used_.resize(from.generation->root().parts.size());
@@ -241,7 +248,21 @@ class Reader {
     return moved;
   }
 
+  Status verify(Extent range) {
+    Transferred moved;
+    range = intersect(range, {0, from_.size});
+    for (Offset at = range.offset; at < range.end(); at += kSlice) {
+      const Extent slice{at, std::min(kSlice, range.end() - at)};
+      RETURN_IF_ERROR(use_parts(slice));
+      find(0, slice, nullptr);
+      RETURN_IF_ERROR(fetch(moved));
+    }
+    return {};
+  }
+
  private:
+  static std::byte* ahead(std::byte* data, Bytes bytes) { return data ? data + bytes : nullptr; }
+
   // The parts that have intervals in the range become sources.
   Status use_parts(Extent range) {
     const auto& parts = from_.generation->root().parts;
@@ -265,7 +286,7 @@ class Reader {
   void find(std::size_t source, Extent range, std::byte* data) {
     if (range.empty()) return;
     if (source == sources_.size()) {
-      std::memset(data, 0, static_cast<std::size_t>(range.length));
+      if (data) std::memset(data, 0, static_cast<std::size_t>(range.length));
       return;
     }
     const Extent window = source < layers_ ? range : intersect(range, {0, from_.cut});
@@ -276,21 +297,22 @@ class Reader {
       for (cursor.seek(at); !cursor.done(); cursor.next()) {
         const Piece piece = cursor.piece().clipped(window);
         if (piece.length == 0) break;
-        find(source + 1, {at, piece.logical - at}, data + (at - range.offset));
-        want(source, piece, data + (piece.logical - range.offset));
+        find(source + 1, {at, piece.logical - at}, ahead(data, at - range.offset));
+        want(source, piece, ahead(data, piece.logical - range.offset));
         at = piece.end();
       }
-    find(source + 1, {at, range.end() - at}, data + (at - range.offset));
+    find(source + 1, {at, range.end() - at}, ahead(data, at - range.offset));
   }
 
   // Cell by cell.
   void want(std::size_t source, Piece piece, std::byte* data) {
+    if (!copies_ && source < layers_) return;  // it has no sum
     while (piece.length > 0) {
       const Bytes length = std::min(piece.length, kCell - piece.stored % kCell);
       sources_[source].wanted.push_back({piece.stored, length, data});
       ++wanted_;
       piece = {piece.logical + length, piece.length - length, piece.stored + length};
-      data += length;
+      data = ahead(data, length);
     }
   }
 
@@ -314,32 +336,100 @@ class Reader {
   }
 
   Status fetch(Transferred& moved) {
-    const auto before = [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; };
-    cells_.clear();
     for (Source& source : sources_) {
-      std::vector<Wanted>& wanted = source.wanted;
-      if (!std::is_sorted(wanted.begin(), wanted.end(), before)) std::sort(wanted.begin(), wanted.end(), before);
-      for (std::size_t next = 0; next < wanted.size();) {
-        const std::size_t first = next;
-        Cell cell = cell_of(source, wanted[first]);
-        while (++next < wanted.size() && wanted[next].stored < cell.stored.end())
-          if (!cell.summed)
-            cell.stored.length =
-                std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
-        cell.wanted = std::span(wanted).subspan(first, next - first);
-        cell.in_place = in_place(cell);
-        cells_.push_back(cell);
-        if (cells_.size() == most_cells_) RETURN_IF_ERROR(fetch_cells(moved));
+      const std::vector<Cell> cells = sorted_cells(source);
+      for (std::span<const Cell> left = cells; !left.empty();) {
+        const std::span<const Cell> group = left.first(count_near(left));
+        left = left.subspan(group.size());
+        ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
+        if (mapped) continue;
+        for (const Cell& cell : group) {
+          batch_.push_back(cell);
+          if (batch_.size() == most_cells_) RETURN_IF_ERROR(fetch_batch(moved));
+        }
       }
     }
-    if (!cells_.empty()) RETURN_IF_ERROR(fetch_cells(moved));
+    if (!batch_.empty()) RETURN_IF_ERROR(fetch_batch(moved));
     for (Source& source : sources_) source.wanted.clear();
     wanted_ = 0;
     return {};
   }
 
+  // Of what is wanted of the source, in the order in which it is stored.
+  std::vector<Cell> sorted_cells(Source& source) const {
+    const auto before = [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; };
+    std::vector<Wanted>& wanted = source.wanted;
+    if (!std::is_sorted(wanted.begin(), wanted.end(), before)) std::sort(wanted.begin(), wanted.end(), before);
+    std::vector<Cell> cells;
+    for (std::size_t next = 0; next < wanted.size();) {
+      const std::size_t first = next;
+      Cell cell = cell_of(source, wanted[first]);
+      while (++next < wanted.size() && wanted[next].stored < cell.stored.end())
+        if (!cell.summed)
+          cell.stored.length =
+              std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
+      cell.wanted = std::span(wanted).subspan(first, next - first);
+      cells.push_back(cell);
+    }
+    return cells;
+  }
+
+  // How many of them, from the first on, are so near each other that they go into one mapping.
+  std::size_t count_near(std::span<const Cell> cells) const {
+    std::size_t count = 1;
+    const Offset end = cells[0].stored.offset + SummedRequests::kMostMapped;
+    while (count < cells.size() && cells[count].stored.end() <= end &&
+           cells[count].stored.offset - cells[count - 1].stored.end() <= kLongestUnwanted)
+      ++count;
+    return count;
+  }
+
+  // False where they are not worth a mapping, or cannot be mapped.
+  Result<bool> fetch_mapped(std::span<const Cell> cells, Transferred& moved) {
+    const Extent range{cells.front().stored.offset, cells.back().stored.end() - cells.front().stored.offset};
+    if (range.length < least_mapped_) return false;
+    const Cell* wrong = nullptr;
+    const auto mapped = storage_.map(range, false, [&](const std::byte* data, Bytes present) {
+      for (const Cell& cell : cells) {
+        const std::byte* const at = data + (cell.stored.offset - range.offset);
+        if (cell.stored.end() > range.offset + present) break;
+        for (std::size_t i = 0; copies_ && i < cell.wanted.size(); ++i)
+          copy(cell.wanted[i], at + (cell.wanted[i].stored - cell.stored.offset));
+        if (sums_mapped_ && cell.summed && !wrong &&
+            crc32c({at, static_cast<std::size_t>(cell.stored.length)}) != cell.sum)
+          wrong = &cell;
+      }
+      return present;
+    });
+    if (!mapped && mapped.error().code == Code::kUnsupportedOperation) return false;
+    if (!mapped) return fail(mapped.error());
+    moved.requests += mapped->requests;
+    if (mapped->eof) return truncated();
+    if (wrong) return damaged(*wrong);
+    return true;
+  }
+
+  static void copy(const Wanted& to, const std::byte* from) {
+    std::memcpy(to.data, from, static_cast<std::size_t>(to.length));
+  }
+
+  tl::unexpected<Error> truncated() const {
+    return fail(Error{.code = Code::kIo,
+                      .what = "the interval file is truncated: data are missing at its end",
+                      .path = storage_.path()});
+  }
+
+  tl::unexpected<Error> damaged(const Cell& cell) const {
+    return fail(
+        Error{.code = Code::kIo,
+              .what = fmt::format("the interval file is damaged: the data stored at {} .. {} have a wrong checksum",
+                                  cell.stored.offset, cell.stored.end()),
+              .path = storage_.path()});
+  }
+
   // Few pieces, and no byte is wanted twice.
-  static bool in_place(const Cell& cell) {
+  bool in_place(const Cell& cell) const {
+    if (!copies_) return false;
     const auto pieces = std::ssize(cell.wanted);
     if (pieces > 1 && pieces * kLeastInPlace > cell.stored.length) return false;
     for (std::size_t i = 1; i < cell.wanted.size(); ++i)
@@ -372,9 +462,12 @@ class Reader {
     cell.last_span = spans_.size();
   }
 
-  Status fetch_cells(Transferred& moved) {
+  Status fetch_batch(Transferred& moved) {
     Bytes staged = 0, all = 0;
-    for (const Cell& cell : cells_) staged += staged_of(cell);
+    for (Cell& cell : batch_) {
+      cell.in_place = in_place(cell);
+      staged += staged_of(cell);
+    }
     if (staging_size_ < staged) {
       staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
       staging_size_ = staged;
@@ -382,29 +475,20 @@ class Reader {
     std::vector<Extent> extents;
     spans_.clear();
     std::byte* staging = staging_.get();
-    for (Cell& cell : cells_) {
+    for (Cell& cell : batch_) {
       extents.push_back(cell.stored);
       lay_out(cell, staging);
       all += cell.stored.length;
     }
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
     moved.requests += got.requests;
-    if (got.bytes < all)
-      return fail(Error{.code = Code::kIo,
-                        .what = "the interval file is truncated: data are missing at its end",
-                        .path = storage_.path()});
-    for (const Cell& cell : cells_) {
-      if (cell.summed && sum_of(cell) != cell.sum)
-        return fail(Error{.code = Code::kIo,
-                          .what = fmt::format("the interval file is damaged: the data stored at {} .. {} have a wrong "
-                                              "checksum",
-                                              cell.stored.offset, cell.stored.end()),
-                          .path = storage_.path()});
-      for (std::size_t i = 0; !cell.in_place && i < cell.wanted.size(); ++i)
-        std::memcpy(cell.wanted[i].data, spans_[cell.first_span].data + (cell.wanted[i].stored - cell.stored.offset),
-                    static_cast<std::size_t>(cell.wanted[i].length));
+    if (got.bytes < all) return truncated();
+    for (const Cell& cell : batch_) {
+      if (cell.summed && sum_of(cell) != cell.sum) return damaged(cell);
+      for (std::size_t i = 0; copies_ && !cell.in_place && i < cell.wanted.size(); ++i)
+        copy(cell.wanted[i], spans_[cell.first_span].data + (cell.wanted[i].stored - cell.stored.offset));
     }
-    cells_.clear();
+    batch_.clear();
     return {};
   }
 
@@ -418,12 +502,14 @@ class Reader {
   Storage& storage_;
   const Intervals& from_;
   const std::size_t most_cells_;  // in one request
-  std::vector<Source> sources_;   // the layers first
+  const Bytes least_mapped_;
+  const bool copies_, sums_mapped_;
+  std::vector<Source> sources_;  // the layers first
   std::size_t layers_ = 0;
-  std::vector<bool> used_;  // of the generation's parts
-  std::size_t wanted_ = 0;  // of all sources
-  std::vector<Cell> cells_;
-  std::vector<Span> spans_;  // of the cells
+  std::vector<bool> used_;   // of the generation's parts
+  std::size_t wanted_ = 0;   // of all sources
+  std::vector<Cell> batch_;  // to be read by one request
+  std::vector<Span> spans_;  // of its cells
   std::unique_ptr<std::byte[]> staging_;
   Bytes staging_size_ = 0;
 };
@@ -431,8 +517,12 @@ class Reader {
 }  // namespace
 
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
-                                   std::span<const Span> memory, Bytes request) {
-  return Reader(storage, from, request).read(extents, memory);
+                                   std::span<const Span> memory, const SummedRequests& requests, Reading what) {
+  return Reader(storage, from, requests, what).read(extents, memory);
+}
+
+Status verify_intervals(Storage& storage, const Intervals& from, Extent range, const SummedRequests& requests) {
+  return Reader(storage, from, requests, Reading::kNothing).verify(range);
 }
 
 }  // namespace stridio

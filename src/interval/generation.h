@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "interval/format.h"
+#include "plan/access_plan.h"
 #include "storage/storage.h"
 
 namespace stridio {
@@ -69,8 +70,16 @@ struct Intervals {
 };
 
 // As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo
-// where one is wrong. Memory: some megabytes. `request`: the longest one, or of one cell.
+// where one is wrong. Memory: some megabytes.
+enum class Reading {
+  kVerified,
+  kUnverified,  // as much as possible: somebody else verifies it
+  kNothing,     // but its sums
+};
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
-                                   std::span<const Span> memory, Bytes request);
+                                   std::span<const Span> memory, const SummedRequests& requests,
+                                   Reading what = Reading::kVerified);
+// The sums of all cells of the generation that have bytes in `range` of the logical file.
+Status verify_intervals(Storage& storage, const Intervals& from, Extent range, const SummedRequests& requests);
 
 }  // namespace stridio

@@ -54,6 +54,10 @@ std::shared_lock<std::shared_mutex> IntervalFile::stay_in_epoch() {
 }
 
 Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::span<const Span> memory) {
+  return read(extents, memory, Reading::kVerified);
+}
+
+Result<Transferred> IntervalFile::read(std::span<const Extent> extents, std::span<const Span> memory, Reading what) {
   if (auto valid = check_request(extents, memory); !valid) return refuse(valid.error().code, valid.error().what);
   const auto epoch = stay_in_epoch();
   Intervals from;
@@ -67,7 +71,31 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
       if (!layer->empty()) from.layers.push_back(*layer);
     from.layers.insert(from.layers.end(), others_.begin(), others_.end());
   }
-  return guarded([&] { return read_intervals(*storage_, from, extents, memory, requests_.longest); });
+  return guarded([&] { return read_intervals(*storage_, from, extents, memory, requests_, what); });
+}
+
+std::unique_ptr<Storage> IntervalFile::unverified() {
+  class Unverified final : public ForwardingStorage {
+   public:
+    explicit Unverified(IntervalFile& file) : ForwardingStorage(file), file_(file) {}
+    Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+      return file_.read(extents, memory, Reading::kUnverified);
+    }
+
+   private:
+    IntervalFile& file_;
+  };
+  return std::make_unique<Unverified>(*this);
+}
+
+Status IntervalFile::verify(Extent range) {
+  const auto epoch = stay_in_epoch();
+  Intervals from;
+  {
+    const std::scoped_lock lock(mutex_);
+    from = seen_;
+  }
+  return guarded([&] { return verify_intervals(*storage_, from, range, requests_); });
 }
 
 Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::span<const Span> memory) {
@@ -439,7 +467,13 @@ Status IntervalFile::reserve(Bytes size) {
   return {};
 }
 
-Caps IntervalFile::caps() const { return {.appends = true, .alignment = 1, .preferred = storage_->caps().preferred}; }
+Caps IntervalFile::caps() const {
+  const Caps stored = storage_->caps();
+  return {.appends = true,
+          .verifies_apart = stored.maps && requests_.least_mapped < SummedRequests::kNever,
+          .alignment = 1,
+          .preferred = stored.preferred};
+}
 
 tl::unexpected<Error> IntervalFile::too_many() const {
   return refuse(Code::kNoMemory,

@@ -19,6 +19,7 @@
 #include "interval/generation.h"
 #include "interval/shared_log.h"
 #include "plan/access_plan.h"
+#include "storage/forwarding.h"
 
 namespace stridio {
 
@@ -75,6 +76,8 @@ class IntervalFile final : public Storage {
   Result<Transferred> map(Extent range, bool writes, const MapBody& body) override;
   Result<Bytes> size() override;
   Status reserve(Bytes size) override;
+  std::unique_ptr<Storage> unverified() override;
+  Status verify(Extent range) override;
   // Of this process's bytes alone: only commit() makes a generation of them.
   Status sync() override { return storage_->sync(); }
   // They are stored together.
@@ -154,6 +157,7 @@ class IntervalFile final : public Storage {
       : group_(group), storage_(std::move(storage)), writes_(writes), requests_(requests) {}
 
   std::shared_lock<std::shared_mutex> stay_in_epoch();
+  Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory, Reading what);
 
   Status load(Begun begun);
   Status begin(Begun begun, std::vector<std::byte>& content, Finished& told);
@@ -250,9 +254,9 @@ class IntervalFile final : public Storage {
   std::shared_ptr<Look> look_;
 };
 
-class IntervalFile::Whole final : public Storage {
+class IntervalFile::Whole final : public ForwardingStorage {
  public:
-  explicit Whole(IntervalFile& file) : file_(file), since_(file.seen_.generation) {}
+  explicit Whole(IntervalFile& file) : ForwardingStorage(file), file_(file), since_(file.seen_.generation) {}
   // What has not been counted has failed.
   ~Whole() override;
 
@@ -260,21 +264,6 @@ class IntervalFile::Whole final : public Storage {
   Result<bool> count();
 
   Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override;
-  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
-    return file_.readv(extents, memory);
-  }
-  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
-    return file_.map(range, writes, body);
-  }
-  Result<Bytes> size() override { return file_.size(); }
-  Status resize(Bytes size) override { return file_.resize(size); }
-  Status reserve(Bytes size) override { return file_.reserve(size); }
-  Status sync() override { return file_.sync(); }
-  void expect_write(Bytes bytes) override { file_.expect_write(bytes); }
-  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return file_.lock(range, mode); }
-  bool has_locks() override { return file_.has_locks(); }
-  Caps caps() const override { return file_.caps(); }
-  const std::string& path() const override { return file_.path(); }
 
  private:
   IntervalFile& file_;

@@ -26,6 +26,8 @@ constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kCacheLine = 64;
 constexpr int kShareOfOthers = 4;          // times as many requests where others wait
 constexpr double kStagedScattering = 1.4;  // by way of a staging buffer each line is touched several times
+constexpr double kReadInPieces = 1.25;  // times as long takes a call that reads to many places, or more than is wanted
+constexpr Bytes kLeastSummedMapping = Bytes{128} << 10;
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
@@ -277,7 +279,11 @@ SummedRequests summed_requests(const Profile& profile) {
   const bool far = profile.read.waits() || profile.write.waits();
   // What was read to where it belongs is in the caches still when it is summed, beside what it was read from.
   const Bytes cached = profile.staging / 4;
-  return {.longest = far ? profile.longest_staging : cached, .write = deep_of(profile.write)};
+  SummedRequests requests{.longest = far ? profile.longest_staging : cached, .write = deep_of(profile.write)};
+  const double calling = profile.read.byte_seconds + profile.read.request_seconds / static_cast<double>(cached);
+  const double mapping = profile.read_page_seconds / Profile::kPage + profile.copy_byte_seconds;
+  if (!far && mapping < kReadInPieces * calling) requests.least_mapped = kLeastSummedMapping;
+  return requests;
 }
 
 double scattered(const Pattern& memory) {

@@ -96,7 +96,11 @@ Deep deep_of(const StorageCosts& costs);
 
 // How bytes that have checksums move.
 struct SummedRequests {
+  static constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
+  static constexpr Bytes kMostMapped = Bytes{4} << 20;
+
   Bytes longest = Bytes{1} << 20;  // so many are summed at once, and read by one request
+  Bytes least_mapped = kNever;     // but where so many lie together they are mapped, at most kMostMapped at a time
   Deep write = {};  // of them; with `extend_first` the last byte of all that is to come is written first,
   Bytes worth_extending = Bytes{2} << 20;  // where that is not less: else requests go one by one
 };

@@ -35,15 +35,26 @@ struct Totals : RankShape {
   Bytes span() const { return upper - lower; }
 };
 
-// Ranks whose bounds overlap write one after the other, where each locks its own.
-double seconds_in_turn(std::span<const RankShape> ranks) {
+std::vector<RankShape> by_lower(std::span<const RankShape> ranks) {
   std::vector<RankShape> sorted;
   for (const RankShape& rank : ranks)
     if (rank.size > 0) sorted.push_back(rank);
   std::sort(sorted.begin(), sorted.end(), [](const RankShape& a, const RankShape& b) { return a.lower < b.lower; });
+  return sorted;
+}
+
+// Whether the bounds of any do.
+bool overlap(std::span<const RankShape> ranks) {
+  const std::vector<RankShape> sorted = by_lower(ranks);
+  const auto reaches = [](const RankShape& a, const RankShape& b) { return a.upper > b.lower; };
+  return std::adjacent_find(sorted.begin(), sorted.end(), reaches) != sorted.end();
+}
+
+// Ranks whose bounds overlap write one after the other, where each locks its own.
+double seconds_in_turn(std::span<const RankShape> ranks) {
   double longest = 0, seconds = 0;
   Offset upper = 0;
-  for (const RankShape& rank : sorted) {
+  for (const RankShape& rank : by_lower(ranks)) {
     if (rank.lower >= upper) seconds = 0;
     seconds += rank.locking_seconds;
     longest = std::max(longest, seconds);
@@ -312,6 +323,14 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
       .strategy = Strategy::kIndependent, .seconds = seconds, .size = totals.size, .file_ranges = totals.file_ranges};
 }
 
+// Where ranks want bytes of the same cells, each would verify all of these. What they verify apart they do not find in the caches:
+// little is verified as it is read.
+bool verify_apart(Direction direction, std::span<const RankShape> ranks, const Totals& totals, const Topology& topology,
+                  const Caps& caps, const CollectiveRules& rules) {
+  if (direction == Direction::kWrite || !caps.verifies_apart || topology.nodes > 1 || rules.one_by_one) return false;
+  return totals.size >= kBytesAnAggregator && overlap(ranks);
+}
+
 }  // namespace
 
 const char* name_of(Strategy strategy) {
@@ -416,7 +435,11 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   plan.strategy = chosen ? Strategy::kTwoPhase : Strategy::kIndependent;
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
   plan.uncorrected_seconds = chosen ? two_phase.seconds / totals.two_phase_correction : independent.seconds;
-  if (!chosen) return plan;
+  if (!chosen) {
+    if (verify_apart(direction, ranks, totals, topology, caps, rules))
+      plan.domains = cut_domains(ranks, totals, pick_aggregators(static_cast<int>(ranks.size()), topology), 1);
+    return plan;
+  }
 
   const Bytes unit = std::max<Bytes>(caps.alignment, 4096);
   plan.domains = cut_domains(ranks, totals, pick_aggregators(aggregators, topology), unit);

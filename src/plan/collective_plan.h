@@ -63,9 +63,9 @@ struct CollectiveRules {
   std::string force;              // a strategy's or an access method's name; the latter means independent
 };
 
-// The part of the file that an aggregator reads or writes for all.
+// The part of the file that a rank reads or writes for all, or verifies.
 struct FileDomain {
-  int aggregator = 0;  // a rank
+  int aggregator = 0;  // the rank
   Extent range;
 };
 
@@ -88,11 +88,12 @@ struct CollectivePlan {
   static constexpr int kMostSlots = 3;
 
   Strategy strategy = Strategy::kNothing;
-  std::vector<FileDomain> domains;  // disjoint, ascending, covering every requested byte
-  Bytes window = 0;                 // an aggregator's buffer,
-  int slots = 2;                    // of which it has so many where ranks share memory
-  Bytes largest_gap = 0;            // a read takes holes up to this along
-  bool whole = false;               // a read takes all of its domain: nobody asks where the requests leave holes
+  // Disjoint, ascending, covering every requested byte: of two-phase; or what each rank verifies, whoever reads it; or none.
+  std::vector<FileDomain> domains;
+  Bytes window = 0;       // an aggregator's buffer,
+  int slots = 2;          // of which it has so many where ranks share memory
+  Bytes largest_gap = 0;  // a read takes holes up to this along
+  bool whole = false;     // a read takes all of its domain: nobody asks where the requests leave holes
   bool may_modify_holes = false;
   bool lock_writes = false;
   Deep deep = {};      // an aggregator's requests

@@ -1,0 +1,39 @@
+// A storage that is another one, but for what a class derived from it does otherwise.
+#pragma once
+
+#include "storage/storage.h"
+
+namespace stridio {
+
+class ForwardingStorage : public Storage {
+ public:
+  // Must outlive it.
+  explicit ForwardingStorage(Storage& to) : to_(to) {}
+
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    return to_.readv(extents, memory);
+  }
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    return to_.writev(extents, memory);
+  }
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    return to_.map(range, writes, body);
+  }
+  Result<Bytes> size() override { return to_.size(); }
+  Status resize(Bytes size) override { return to_.resize(size); }
+  Status reserve(Bytes size) override { return to_.reserve(size); }
+  Status sync() override { return to_.sync(); }
+  void expect_sync() override { to_.expect_sync(); }
+  void expect_write(Bytes bytes) override { to_.expect_write(bytes); }
+  std::unique_ptr<Storage> unverified() override { return to_.unverified(); }
+  Status verify(Extent range) override { return to_.verify(range); }
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return to_.lock(range, mode); }
+  bool has_locks() override { return to_.has_locks(); }
+  Caps caps() const override { return to_.caps(); }
+  const std::string& path() const override { return to_.path(); }
+
+ private:
+  Storage& to_;
+};
+
+}  // namespace stridio
