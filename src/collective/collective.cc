@@ -5,6 +5,7 @@
 #include "base/cores.h"
 #include "collective/agreement.h"
 #include "collective/entry.h"
+#include "storage/forwarding.h"
 
 namespace stridio {
 namespace {
@@ -35,23 +36,26 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// This rank's share of what all read.
-Status verify(Storage& storage, std::span<const FileDomain> domains, int rank, Times& times) {
+// What all read, of which each verifies a share.
+Result<Transferred> execute_share(Storage& storage, const CollectiveRequest& request, const AccessPlan& plan,
+                                  Extent share, Times& times) {
+  ASSIGN_OR_RETURN(const auto shared, storage.share_read(share));
+  ASSIGN_OR_RETURN(const Transferred moved,
+                   execute(plan, *shared, request.direction, request.file, request.memory, times));
   const Stopwatch watch(times.storage);
-  for (const FileDomain& domain : domains)
-    if (domain.aggregator == rank) RETURN_IF_ERROR(storage.verify(domain.range));
-  return {};
+  RETURN_IF_ERROR(shared->verify_rest());
+  return moved;
 }
 
 Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
-                                const AccessPlan& plan, std::span<const FileDomain> verified, double& seconds,
+                                const AccessPlan& plan, std::span<const FileDomain> shares, double& seconds,
                                 Times& times) {
   const auto start = Clock::now();
-  const std::unique_ptr<Storage> unverified = verified.empty() ? nullptr : storage.unverified();
-  auto moved = execute_alone(unverified ? *unverified : storage, request, plan, times);
-  if (moved) {
-    if (const Status right = verify(storage, verified, group.rank(), times); !right) moved = fail(right.error());
-  }
+  Extent share;
+  for (const FileDomain& domain : shares)
+    if (domain.aggregator == group.rank()) share = domain.range;
+  auto moved = shares.empty() ? execute_alone(storage, request, plan, times)
+                              : execute_share(storage, request, plan, share, times);
   seconds = seconds_since(start);
   const Stopwatch watch(times.waiting);
   RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));

@@ -221,7 +221,7 @@ Result<Bytes> WriteCache::size() {
 Caps WriteCache::caps() const {
   Caps caps = storage_.caps();
   caps.maps = caps.maps && empty();
-  caps.verifies_apart = false;
+  caps.shares_reads = false;
   return caps;
 }
 

@@ -1,7 +1,8 @@
 // Reading: the requested extents, slice by slice, become pieces of what is stored; these are sorted by where they are
 // stored and fetched cell by cell, many cells in one mapping or request, since a cell is what a checksum can be verified of.
 // From a mapping only the pieces are copied. By a request, a cell of few pieces goes straight to where they belong in the
-// user's memory, and only what is between them to a buffer.
+// user's memory, and only what is between them to a buffer. Who reads a share alone verifies its cells, and takes of the
+// others' only the pieces.
 #include "interval/generation.h"
 
 #include <fmt/format.h>
@@ -196,7 +197,8 @@ constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
 struct Wanted {
   Offset stored = 0;
   Bytes length = 0;
-  std::byte* data = nullptr;
+  std::byte* data = nullptr;  // null: it is only verified
+  bool mine = true;           // by this reader
 };
 
 struct Source {
@@ -209,13 +211,15 @@ struct Source {
 
 class Reader {
  public:
-  Reader(Storage& storage, const Intervals& from, const SummedRequests& requests, Reading what)
+  // `share`: null: all that is met is verified.
+  Reader(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadShare* share)
       : storage_(storage),
         from_(from),
         most_cells_(static_cast<std::size_t>(std::max<Bytes>(1, requests.longest / kCell))),
         least_mapped_(requests.least_mapped),
-        copies_(what != Reading::kNothing),
-        sums_mapped_(what != Reading::kUnverified) {
+        calls_a_page_(requests.calls_a_page),
+        share_(share) {
+    if (share_) share_->verified.resize(from.generation->root().parts.size());
     for (const IntervalMap& layer : from.layers) sources_.push_back({MapCursor(layer)});
     layers_ = sources_.size();
     used_.resize(from.generation->root().parts.size());
@@ -248,9 +252,10 @@ class Reader {
     return moved;
   }
 
-  Status verify(Extent range) {
+  // What of the share no read has met.
+  Status verify_rest() {
     Transferred moved;
-    range = intersect(range, {0, from_.size});
+    const Extent range = intersect(share_->range, {0, from_.size});
     for (Offset at = range.offset; at < range.end(); at += kSlice) {
       const Extent slice{at, std::min(kSlice, range.end() - at)};
       RETURN_IF_ERROR(use_parts(slice));
@@ -306,11 +311,16 @@ class Reader {
 
   // Cell by cell.
   void want(std::size_t source, Piece piece, std::byte* data) {
-    if (!copies_ && source < layers_) return;  // it has no sum
+    if (!data && source < layers_) return;  // it has no sum
+    const bool mine = !share_ || !intersect(piece.range(), share_->range).empty();
+    std::vector<Wanted>& wanted = sources_[source].wanted;
     while (piece.length > 0) {
       const Bytes length = std::min(piece.length, kCell - piece.stored % kCell);
-      sources_[source].wanted.push_back({piece.stored, length, data});
-      ++wanted_;
+      const bool known = !data && !wanted.empty() && wanted.back().stored / kCell == piece.stored / kCell;
+      if (!known) {
+        wanted.push_back({piece.stored, length, data, mine});
+        ++wanted_;
+      }
       piece = {piece.logical + length, piece.length - length, piece.stored + length};
       data = ahead(data, length);
     }
@@ -319,37 +329,44 @@ class Reader {
   struct Cell {
     Extent stored;
     std::uint32_t sum = 0;
-    bool summed = true;
+    std::int64_t number = -1;  // among the part's; less than 0: it has no sum
+    bool verify = true;
     std::span<const Wanted> wanted = {};
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
     std::size_t first_span = 0, last_span = 0;
   };
 
   static Cell cell_of(const Source& source, const Wanted& wanted) {
-    if (!source.entry) return {.stored = {wanted.stored, wanted.length}, .summed = false};
+    if (!source.entry) return {.stored = {wanted.stored, wanted.length}, .verify = false};
     const auto& runs = source.entry->runs;
     const auto run = std::upper_bound(runs.begin(), runs.end(), wanted.stored,
                                       [](Offset offset, const Extent& each) { return offset < each.end(); });
     const std::int64_t sum =
         source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell - run->offset / kCell;
-    return {.stored = cell_at(*run, wanted.stored), .sum = source.part->sums[static_cast<std::size_t>(sum)]};
+    return {
+        .stored = cell_at(*run, wanted.stored), .sum = source.part->sums[static_cast<std::size_t>(sum)], .number = sum};
   }
 
   Status fetch(Transferred& moved) {
     for (Source& source : sources_) {
-      const std::vector<Cell> cells = sorted_cells(source);
-      for (std::span<const Cell> left = cells; !left.empty();) {
-        const std::span<const Cell> group = left.first(count_near(left));
+      std::vector<Cell> cells = sorted_cells(source);
+      for (std::span<Cell> left = cells; !left.empty();) {
+        const std::span<Cell> group = left.first(count_near(left));
         left = left.subspan(group.size());
+        if (is_worth_calls(group)) {
+          for (const Cell& cell : group) pieces_.insert(pieces_.end(), cell.wanted.begin(), cell.wanted.end());
+          continue;
+        }
         ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
-        if (mapped) continue;
-        for (const Cell& cell : group) {
-          batch_.push_back(cell);
+        for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
+          batch_.push_back(group[i]);
           if (batch_.size() == most_cells_) RETURN_IF_ERROR(fetch_batch(moved));
         }
+        note_verified(source, group);
       }
     }
     if (!batch_.empty()) RETURN_IF_ERROR(fetch_batch(moved));
+    if (!pieces_.empty()) RETURN_IF_ERROR(fetch_pieces(moved));
     for (Source& source : sources_) source.wanted.clear();
     wanted_ = 0;
     return {};
@@ -365,13 +382,34 @@ class Reader {
       const std::size_t first = next;
       Cell cell = cell_of(source, wanted[first]);
       while (++next < wanted.size() && wanted[next].stored < cell.stored.end())
-        if (!cell.summed)
+        if (cell.number < 0)
           cell.stored.length =
               std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
       cell.wanted = std::span(wanted).subspan(first, next - first);
-      cells.push_back(cell);
+      if (share_ && cell.verify) cell.verify = is_to_verify(source, cell);
+      if (cell.verify || cell.wanted[0].data) cells.push_back(cell);
     }
     return cells;
+  }
+
+  bool is_to_verify(const Source& source, const Cell& cell) const {
+    const std::vector<bool>& verified = share_->verified[part_of(source)];
+    const auto is_mine = [](const Wanted& each) { return each.mine; };
+    return std::any_of(cell.wanted.begin(), cell.wanted.end(), is_mine) &&
+           (verified.empty() || !verified[static_cast<std::size_t>(cell.number)]);
+  }
+
+  std::size_t part_of(const Source& source) const {
+    return static_cast<std::size_t>(source.entry - from_.generation->root().parts.data());
+  }
+
+  // They will have been when the read has succeeded.
+  void note_verified(const Source& source, std::span<const Cell> cells) {
+    if (!share_ || !source.entry) return;
+    std::vector<bool>& verified = share_->verified[part_of(source)];
+    verified.resize(source.part->sums.size());
+    for (const Cell& cell : cells)
+      if (cell.verify) verified[static_cast<std::size_t>(cell.number)] = true;
   }
 
   // How many of them, from the first on, are so near each other that they go into one mapping.
@@ -379,9 +417,19 @@ class Reader {
     std::size_t count = 1;
     const Offset end = cells[0].stored.offset + SummedRequests::kMostMapped;
     while (count < cells.size() && cells[count].stored.end() <= end &&
-           cells[count].stored.offset - cells[count - 1].stored.end() <= kLongestUnwanted)
+           cells[count].stored.offset - cells[count - 1].stored.end() <= kLongestUnwanted &&
+           cells[count].verify == cells[0].verify)
       ++count;
     return count;
+  }
+
+  // Whether others verify them, and to read each piece by itself takes less than to map them.
+  bool is_worth_calls(std::span<const Cell> cells) const {
+    if (!share_ || cells[0].verify) return false;
+    std::size_t pieces = 0;
+    for (const Cell& cell : cells) pieces += cell.wanted.size();
+    const Bytes pages = (cells.back().stored.end() - cells.front().stored.offset) / Profile::kPage;
+    return static_cast<double>(pieces) < static_cast<double>(pages) * calls_a_page_;
   }
 
   // False where they are not worth a mapping, or cannot be mapped.
@@ -393,10 +441,8 @@ class Reader {
       for (const Cell& cell : cells) {
         const std::byte* const at = data + (cell.stored.offset - range.offset);
         if (cell.stored.end() > range.offset + present) break;
-        for (std::size_t i = 0; copies_ && i < cell.wanted.size(); ++i)
-          copy(cell.wanted[i], at + (cell.wanted[i].stored - cell.stored.offset));
-        if (sums_mapped_ && cell.summed && !wrong &&
-            crc32c({at, static_cast<std::size_t>(cell.stored.length)}) != cell.sum)
+        for (const Wanted& wanted : cell.wanted) copy(wanted, at + (wanted.stored - cell.stored.offset));
+        if (cell.verify && !wrong && crc32c({at, static_cast<std::size_t>(cell.stored.length)}) != cell.sum)
           wrong = &cell;
       }
       return present;
@@ -410,7 +456,22 @@ class Reader {
   }
 
   static void copy(const Wanted& to, const std::byte* from) {
-    std::memcpy(to.data, from, static_cast<std::size_t>(to.length));
+    if (to.data) std::memcpy(to.data, from, static_cast<std::size_t>(to.length));
+  }
+
+  Status fetch_pieces(Transferred& moved) {
+    std::vector<Extent> extents;
+    spans_.clear();
+    Bytes all = 0;
+    for (const Wanted& piece : pieces_) {
+      extents.push_back({piece.stored, piece.length});
+      spans_.push_back({piece.data, piece.length});
+      all += piece.length;
+    }
+    pieces_.clear();
+    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
+    moved.requests += got.requests;
+    return got.bytes < all ? Status(truncated()) : Status();
   }
 
   tl::unexpected<Error> truncated() const {
@@ -429,7 +490,7 @@ class Reader {
 
   // Few pieces, and no byte is wanted twice.
   bool in_place(const Cell& cell) const {
-    if (!copies_) return false;
+    if (!cell.wanted[0].data) return false;
     const auto pieces = std::ssize(cell.wanted);
     if (pieces > 1 && pieces * kLeastInPlace > cell.stored.length) return false;
     for (std::size_t i = 1; i < cell.wanted.size(); ++i)
@@ -484,8 +545,8 @@ class Reader {
     moved.requests += got.requests;
     if (got.bytes < all) return truncated();
     for (const Cell& cell : batch_) {
-      if (cell.summed && sum_of(cell) != cell.sum) return damaged(cell);
-      for (std::size_t i = 0; copies_ && !cell.in_place && i < cell.wanted.size(); ++i)
+      if (cell.verify && sum_of(cell) != cell.sum) return damaged(cell);
+      for (std::size_t i = 0; !cell.in_place && i < cell.wanted.size(); ++i)
         copy(cell.wanted[i], spans_[cell.first_span].data + (cell.wanted[i].stored - cell.stored.offset));
     }
     batch_.clear();
@@ -503,13 +564,15 @@ class Reader {
   const Intervals& from_;
   const std::size_t most_cells_;  // in one request
   const Bytes least_mapped_;
-  const bool copies_, sums_mapped_;
+  const double calls_a_page_;
+  ReadShare* const share_;
   std::vector<Source> sources_;  // the layers first
   std::size_t layers_ = 0;
-  std::vector<bool> used_;   // of the generation's parts
-  std::size_t wanted_ = 0;   // of all sources
-  std::vector<Cell> batch_;  // to be read by one request
-  std::vector<Span> spans_;  // of its cells
+  std::vector<bool> used_;      // of the generation's parts
+  std::size_t wanted_ = 0;      // of all sources
+  std::vector<Cell> batch_;     // to be read by one request
+  std::vector<Wanted> pieces_;  // ... each by itself
+  std::vector<Span> spans_;     // of its cells
   std::unique_ptr<std::byte[]> staging_;
   Bytes staging_size_ = 0;
 };
@@ -517,12 +580,12 @@ class Reader {
 }  // namespace
 
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
-                                   std::span<const Span> memory, const SummedRequests& requests, Reading what) {
-  return Reader(storage, from, requests, what).read(extents, memory);
+                                   std::span<const Span> memory, const SummedRequests& requests, ReadShare* share) {
+  return Reader(storage, from, requests, share).read(extents, memory);
 }
 
-Status verify_intervals(Storage& storage, const Intervals& from, Extent range, const SummedRequests& requests) {
-  return Reader(storage, from, requests, Reading::kNothing).verify(range);
+Status verify_rest(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadShare& share) {
+  return Reader(storage, from, requests, &share).verify_rest();
 }
 
 }  // namespace stridio

@@ -69,17 +69,18 @@ struct Intervals {
   std::vector<IntervalMap> layers;  // each hides those behind it, and all the generation
 };
 
-// As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo
-// where one is wrong. Memory: some megabytes.
-enum class Reading {
-  kVerified,
-  kUnverified,  // as much as possible: somebody else verifies it
-  kNothing,     // but its sums
+// What one of several readers of the same generation verifies.
+struct ReadShare {
+  Extent range;                                  // of the logical file
+  std::vector<std::vector<bool>> verified = {};  // of each part's cells; empty: none
 };
+
+// As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo
+// where one is wrong, with a share only there; others have the rest of it. Memory: some megabytes.
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests,
-                                   Reading what = Reading::kVerified);
-// The sums of all cells of the generation that have bytes in `range` of the logical file.
-Status verify_intervals(Storage& storage, const Intervals& from, Extent range, const SummedRequests& requests);
+                                   ReadShare* share = nullptr);
+// The cells with bytes in the share that were not verified when bytes of theirs were read.
+Status verify_rest(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadShare& share);
 
 }  // namespace stridio

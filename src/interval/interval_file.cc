@@ -53,49 +53,51 @@ std::shared_lock<std::shared_mutex> IntervalFile::stay_in_epoch() {
   return std::shared_lock(epoch_);
 }
 
-Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::span<const Span> memory) {
-  return read(extents, memory, Reading::kVerified);
+// What this process sees, with what others have told of `bounds`.
+Result<Intervals> IntervalFile::visible(Extent bounds) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_mine(bounds)) RETURN_IF_ERROR(look_around());
+  Intervals seen = seen_;
+  for (WriteLog* log : {&shared_, &written_.log})
+    for (const IntervalMap& layer : log->layers()) seen.layers.push_back(layer);
+  for (const IntervalMap* layer : {&written_.telling, &written_.told})
+    if (!layer->empty()) seen.layers.push_back(*layer);
+  seen.layers.insert(seen.layers.end(), others_.begin(), others_.end());
+  return seen;
 }
 
-Result<Transferred> IntervalFile::read(std::span<const Extent> extents, std::span<const Span> memory, Reading what) {
+Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::span<const Span> memory) {
   if (auto valid = check_request(extents, memory); !valid) return refuse(valid.error().code, valid.error().what);
   const auto epoch = stay_in_epoch();
-  Intervals from;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!is_mine(bounds_of(extents))) RETURN_IF_ERROR(look_around());
-    from = seen_;
-    for (WriteLog* log : {&shared_, &written_.log})
-      for (const IntervalMap& layer : log->layers()) from.layers.push_back(layer);
-    for (const IntervalMap* layer : {&written_.telling, &written_.told})
-      if (!layer->empty()) from.layers.push_back(*layer);
-    from.layers.insert(from.layers.end(), others_.begin(), others_.end());
-  }
-  return guarded([&] { return read_intervals(*storage_, from, extents, memory, requests_, what); });
+  ASSIGN_OR_RETURN(const Intervals seen, visible(bounds_of(extents)));
+  return guarded([&] { return read_intervals(*storage_, seen, extents, memory, requests_); });
 }
 
-std::unique_ptr<Storage> IntervalFile::unverified() {
-  class Unverified final : public ForwardingStorage {
+Result<std::unique_ptr<SharedRead>> IntervalFile::share_read(Extent share) {
+  class Shared final : public SharedRead {
    public:
-    explicit Unverified(IntervalFile& file) : ForwardingStorage(file), file_(file) {}
+    Shared(IntervalFile& file, std::shared_lock<std::shared_mutex> epoch, Intervals seen, Extent share)
+        : SharedRead(file), file_(file), epoch_(std::move(epoch)), seen_(std::move(seen)), share_{share} {}
     Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
-      return file_.read(extents, memory, Reading::kUnverified);
+      if (auto valid = check_request(extents, memory); !valid)
+        return file_.refuse(valid.error().code, valid.error().what);
+      return guarded([&] { return read_intervals(*file_.storage_, seen_, extents, memory, file_.requests_, &share_); });
+    }
+    Status verify_rest() override {
+      return guarded([&] { return stridio::verify_rest(*file_.storage_, seen_, file_.requests_, share_); });
     }
 
    private:
     IntervalFile& file_;
+    const std::shared_lock<std::shared_mutex> epoch_;
+    const Intervals seen_;
+    ReadShare share_;
   };
-  return std::make_unique<Unverified>(*this);
-}
-
-Status IntervalFile::verify(Extent range) {
-  const auto epoch = stay_in_epoch();
-  Intervals from;
-  {
-    const std::scoped_lock lock(mutex_);
-    from = seen_;
-  }
-  return guarded([&] { return verify_intervals(*storage_, from, range, requests_); });
+  return guarded([&]() -> Result<std::unique_ptr<SharedRead>> {
+    auto epoch = stay_in_epoch();
+    ASSIGN_OR_RETURN(Intervals seen, visible(kWholeFile));
+    return std::make_unique<Shared>(*this, std::move(epoch), std::move(seen), share);
+  });
 }
 
 Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::span<const Span> memory) {
@@ -470,7 +472,7 @@ Status IntervalFile::reserve(Bytes size) {
 Caps IntervalFile::caps() const {
   const Caps stored = storage_->caps();
   return {.appends = true,
-          .verifies_apart = stored.maps && requests_.least_mapped < SummedRequests::kNever,
+          .shares_reads = stored.maps && requests_.least_mapped < SummedRequests::kNever,
           .alignment = 1,
           .preferred = stored.preferred};
 }

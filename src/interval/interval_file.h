@@ -76,8 +76,7 @@ class IntervalFile final : public Storage {
   Result<Transferred> map(Extent range, bool writes, const MapBody& body) override;
   Result<Bytes> size() override;
   Status reserve(Bytes size) override;
-  std::unique_ptr<Storage> unverified() override;
-  Status verify(Extent range) override;
+  Result<std::unique_ptr<SharedRead>> share_read(Extent share) override;
   // Of this process's bytes alone: only commit() makes a generation of them.
   Status sync() override { return storage_->sync(); }
   // They are stored together.
@@ -157,7 +156,7 @@ class IntervalFile final : public Storage {
       : group_(group), storage_(std::move(storage)), writes_(writes), requests_(requests) {}
 
   std::shared_lock<std::shared_mutex> stay_in_epoch();
-  Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory, Reading what);
+  Result<Intervals> visible(Extent bounds);
 
   Status load(Begun begun);
   Status begin(Begun begun, std::vector<std::byte>& content, Finished& told);

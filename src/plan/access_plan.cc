@@ -282,7 +282,9 @@ SummedRequests summed_requests(const Profile& profile) {
   SummedRequests requests{.longest = far ? profile.longest_staging : cached, .write = deep_of(profile.write)};
   const double calling = profile.read.byte_seconds + profile.read.request_seconds / static_cast<double>(cached);
   const double mapping = profile.read_page_seconds / Profile::kPage + profile.copy_byte_seconds;
-  if (!far && mapping < kReadInPieces * calling) requests.least_mapped = kLeastSummedMapping;
+  if (far || mapping >= kReadInPieces * calling) return requests;
+  requests.least_mapped = kLeastSummedMapping;
+  requests.calls_a_page = profile.read_page_seconds / profile.read.request_seconds;
   return requests;
 }
 

@@ -327,7 +327,7 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
 // little is verified as it is read.
 bool verify_apart(Direction direction, std::span<const RankShape> ranks, const Totals& totals, const Topology& topology,
                   const Caps& caps, const CollectiveRules& rules) {
-  if (direction == Direction::kWrite || !caps.verifies_apart || topology.nodes > 1 || rules.one_by_one) return false;
+  if (direction == Direction::kWrite || !caps.shares_reads || topology.nodes > 1 || rules.one_by_one) return false;
   return totals.size >= kBytesAnAggregator && overlap(ranks);
 }
 

@@ -25,8 +25,7 @@ class ForwardingStorage : public Storage {
   Status sync() override { return to_.sync(); }
   void expect_sync() override { to_.expect_sync(); }
   void expect_write(Bytes bytes) override { to_.expect_write(bytes); }
-  std::unique_ptr<Storage> unverified() override { return to_.unverified(); }
-  Status verify(Extent range) override { return to_.verify(range); }
+  Result<std::unique_ptr<SharedRead>> share_read(Extent share) override { return to_.share_read(share); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return to_.lock(range, mode); }
   bool has_locks() override { return to_.has_locks(); }
   Caps caps() const override { return to_.caps(); }
@@ -34,6 +33,14 @@ class ForwardingStorage : public Storage {
 
  private:
   Storage& to_;
+};
+
+// Reads as the storage does and as it is now, but verifies little beside its share. What several have read together counts when
+// each has verified its rest, and all their shares are all that was read. One thread uses it.
+class SharedRead : public ForwardingStorage {
+ public:
+  using ForwardingStorage::ForwardingStorage;
+  virtual Status verify_rest() = 0;
 };
 
 }  // namespace stridio

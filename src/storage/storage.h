@@ -18,7 +18,7 @@ struct Caps {
   bool native_list = false;       // many extents travel in one request
   bool maps = false;              // map() can be had
   bool appends = false;           // a write of any list is one request: the file stores it together
-  bool verifies_apart = false;    // unverified() and verify() are there
+  bool shares_reads = false;      // share_read() can be had
   Bytes alignment = 1;            // transfers at multiples of this are cheapest
   Bytes preferred = 1 << 22;      // a transfer of this length runs at full bandwidth
   std::int64_t largest_list = 1;  // most extents in one native request
@@ -51,6 +51,8 @@ class RangeLock {
  public:
   virtual ~RangeLock() = default;
 };
+
+class SharedRead;
 
 // Thread-safe: any member may be called from any thread at any time.
 // Errors carry the code, errno and path. Short transfers are continued and EINTR is retried inside;
@@ -85,11 +87,9 @@ class Storage {
   virtual void expect_sync() {}
   // So many bytes are about to be written by this process, by several calls; of accesses that go on at once, the last one's count.
   virtual void expect_write(Bytes) {}
-  // Of a storage whose reads verify more than they return (sums are of whole cells): one that reads the same, and leaves that
-  // out where it can; and that step alone, for all that has bytes in the range. For who reads it together with others, each of
-  // whom verifies a share: what a read has returned counts when all have. The Storage must outlive what is returned.
-  virtual std::unique_ptr<Storage> unverified() { return nullptr; }
-  virtual Status verify(Extent) { return {}; }
+  // Of a storage whose reads verify more than they return, since its sums are of whole cells (Caps::shares_reads): for who reads
+  // it together with others, this one's share of what all verify.
+  virtual Result<std::unique_ptr<SharedRead>> share_read(Extent share);
   // Waits for the range; fails with kUnsupportedOperation where has_locks() is false. Exclusive
   // excludes every other holder of a common byte, shared only the exclusive ones: of this handle
   // (another thread), of others, and of other processes. An empty range locks nothing.
