@@ -281,6 +281,7 @@ void MapCursor::next_group() {
   const auto& bytes = map_.content_->bytes;
   done_ = at_ == bytes.size();
   if (done_) return;
+  before_ = state_.logical_end;
   Numbers in(bytes, at_);
   group_ = *read_group(in, state_);
   at_ = in.at();
@@ -293,8 +294,8 @@ void MapCursor::seek(Offset offset) {
                                 [](Offset wanted, const auto& each) { return wanted < each.begin; });
   if (entry != index.begin()) --entry;
   // Going on from here is right where no entry lies between, and here is not behind.
-  const bool behind = done_ || group_.first.logical > offset;
-  if (entry != index.end() && (behind || group_.first.logical < entry->begin)) {
+  const bool behind = offset < (done_ ? state_.logical_end : before_);
+  if (entry != index.end() && (behind || (!done_ && group_.first.logical < entry->begin))) {
     at_ = entry->at;
     state_ = entry->before;
     next_group();

@@ -125,6 +125,7 @@ class MapCursor {
  private:
   IntervalMap map_;
   std::size_t at_ = 0;  // behind the group
+  Offset before_ = 0;   // the end of the group before it
   MapState state_;
   PieceGroup group_;
   std::int64_t index_ = 0;
