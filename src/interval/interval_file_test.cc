@@ -106,6 +106,7 @@ void run_rank(Group& group, World& world, std::uint64_t seed) {
                       .unit = draw(common, 1000, 40000),
                       .extend_first = draw(common, 1, 2) == 1};
     requests.worth_extending = draw(common, 0, 100000);
+    if (draw(common, 1, 2) == 1) requests.least_mapped = draw(common, 1, 60000);
   }
   auto opened = IntervalFile::open(group, open_memory(world.file), true, {}, requests);
   ASSERT_TRUE(opened) << opened.error().text();

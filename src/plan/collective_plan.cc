@@ -480,7 +480,8 @@ std::string CollectivePlan::explain() const {
   std::string line = fmt::format("{} ({:.3g} ms)", name_of(strategy), seconds * 1e3);
   for (const CollectiveCandidate& candidate : considered) {
     if (candidate.strategy == strategy) {
-      line += fmt::format(": {}", candidate.why());
+      const bool shares = strategy == Strategy::kIndependent && !domains.empty();
+      line += fmt::format(": {}{}", candidate.why(), shares ? ", verifying a share of all" : "");
     } else if (candidate.impossible) {
       line += fmt::format("; not {}: {}", name_of(candidate.strategy), candidate.impossible);
     } else {

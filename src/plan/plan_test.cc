@@ -92,11 +92,17 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   const SummedRequests near = summed_requests(Profile());
   EXPECT_LE(near.longest, Profile().staging / 2);
   EXPECT_EQ(near.write.depth, 1);
+  EXPECT_EQ(near.least_mapped, SummedRequests::kNever) << "mapped pages cost more than they spare";
+  Profile mapped;
+  mapped.read_page_seconds = 1e-7;
+  EXPECT_LE(summed_requests(mapped).least_mapped, near.longest);
+  EXPECT_DOUBLE_EQ(summed_requests(mapped).calls_a_page, 0.1);
   Profile network = far(1e-3, 1e9);
   network.write.depth = 16;
   network.write.extends_alone = true;
   const SummedRequests requests = summed_requests(network);
   EXPECT_EQ(requests.longest, network.longest_staging);
+  EXPECT_EQ(requests.least_mapped, SummedRequests::kNever);
   EXPECT_EQ(requests.write.depth, 16);
   EXPECT_TRUE(requests.write.extend_first);
   EXPECT_LE(requests.write.unit * 4, requests.longest / 2) << "few requests of a window are under way";
@@ -432,6 +438,45 @@ TEST(CollectivePlan, AMappingHasToBeCheaperByAFifth) {
   };
   EXPECT_DOUBLE_EQ(seconds(Method::kMapped), 1.25);
   EXPECT_DOUBLE_EQ(seconds(Method::kList), 1);
+}
+
+TEST(CollectivePlan, RanksThatReadBytesOfTheSameCellsShareVerifyingThem) {
+  const auto domains = [](const std::vector<Pattern>& files, Caps caps, Direction direction = Direction::kRead,
+                          int nodes = 1, bool one_by_one = false) {
+    caps.appends = true;
+    CollectiveRules rules;
+    rules.force = "independent";
+    rules.one_by_one = one_by_one;
+    Topology topology{.node_of = {}, .nodes = nodes};
+    std::vector<RankShape> ranks;
+    for (std::size_t rank = 0; rank < files.size(); ++rank) {
+      topology.node_of.push_back(static_cast<int>(rank) % nodes);
+      const RequestShape request = shape_of(direction, files[rank], Pattern::run(0, files[rank].size()));
+      ranks.push_back(rank_shape(request, files[rank], plan_access(request, caps, Profile{}, {}), 2));
+    }
+    return plan_collective(direction, ranks, topology, caps, Profile{}, rules).domains;
+  };
+  Caps shares;
+  shares.shares_reads = true;
+  const auto mixed = interleaved(4, 640, 4096);
+  const std::vector<FileDomain> all = domains(mixed, shares);
+  ASSERT_EQ(all.size(), 4u);
+  Offset end = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    EXPECT_EQ(all[rank].aggregator, static_cast<int>(rank));
+    EXPECT_EQ(all[rank].range.offset, end);
+    EXPECT_NEAR(static_cast<double>(all[rank].range.length), 640 * 4096, 2 * 4096);
+    end = all[rank].range.end();
+  }
+  EXPECT_EQ(end, 4 * 640 * 4096);
+  EXPECT_TRUE(domains(mixed, {}).empty()) << "nothing has to be verified";
+  EXPECT_TRUE(domains(mixed, shares, Direction::kWrite).empty());
+  EXPECT_TRUE(domains(mixed, shares, Direction::kRead, 2).empty()) << "nodes do not share a page cache";
+  EXPECT_TRUE(domains(mixed, shares, Direction::kRead, 1, true).empty()) << "atomic: each sees another moment";
+  EXPECT_TRUE(domains(interleaved(4, 6, 4096), shares).empty()) << "not worth it";
+  std::vector<Pattern> apart;
+  for (int rank = 0; rank < 4; ++rank) apart.push_back(Pattern::run(rank * (4 << 20), 4 << 20));
+  EXPECT_TRUE(domains(apart, shares).empty()) << "each finds what it verifies in the caches";
 }
 
 TEST(CollectivePlan, TheRanksCorrectionsCountTogether) {

@@ -1,0 +1,231 @@
+// Reads that several carry out together, each verifying a share, against a byte array; and damage, which one of them must find.
+#include <gtest/gtest.h>
+
+#include "collective/collective.h"
+#include "group/threads.h"
+#include "interval/interval_file.h"
+#include "interval/testing.h"
+#include "storage/forwarding.h"
+#include "storage/memory.h"
+
+namespace stridio {
+namespace {
+
+// Committed by three ranks, whose blocks take turns, in one or two generations.
+struct Written {
+  std::shared_ptr<MemoryFile> file = make_memory_file();
+  Oracle oracle;
+  std::vector<Extent> stored;  // where the data are
+};
+
+Written write_file(Random& random, Bytes reach) {
+  Written written;
+  EXPECT_TRUE(IntervalFile::format(*open_memory(written.file)));
+  for (std::int64_t epoch = draw(random, 1, 2); epoch > 0; --epoch) {
+    const Bytes block = draw(random, 500, 30000);
+    std::vector<std::vector<Extent>> extents(3);
+    std::vector<Data> data(3);
+    for (Offset at = 0; at < reach; at += block) {
+      if (draw(random, 0, 9) == 0) continue;
+      std::vector<Extent>& mine = extents[static_cast<std::size_t>(at / block % 3)];
+      mine.push_back({at, std::min(block, reach - at)});
+    }
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      Bytes bytes = 0;
+      for (const Extent& each : extents[rank]) bytes += each.length;
+      data[rank] = random_data(random, bytes);
+      written.oracle.write(extents[rank], data[rank]);
+    }
+    run_threads(3, {}, [&](Group& group) {
+      const auto rank = static_cast<std::size_t>(group.rank());
+      auto file = IntervalFile::open(group, open_memory(written.file), true);
+      ASSERT_TRUE(file);
+      ASSERT_TRUE(write_list(**file, extents[rank], data[rank]));
+      ASSERT_TRUE((*file)->commit());
+      if (rank > 0) return;
+      written.stored.clear();
+      for (const PartEntry& part : (*file)->root().parts)
+        written.stored.insert(written.stored.end(), part.runs.begin(), part.runs.end());
+    });
+  }
+  return written;
+}
+
+struct Reader {
+  Extent share;
+  std::vector<Extent> wanted;  // ascending
+};
+
+// Their shares are all of the file.
+std::vector<Reader> random_readers(Random& random, Bytes size) {
+  std::vector<Reader> readers(static_cast<std::size_t>(draw(random, 1, 4)));
+  const Bytes piece = draw(random, 100, 20000);
+  Offset begin = 0;
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    const Offset end = i + 1 == readers.size() ? size + 10 : draw(random, begin, size);
+    readers[i].share = {begin, end - begin};
+    begin = end;
+  }
+  for (Offset at = 0; at < size + 100; at += piece)
+    readers[static_cast<std::size_t>(draw(random, 0, std::ssize(readers) - 1))].wanted.push_back({at, piece});
+  return readers;
+}
+
+SummedRequests random_requests(Random& random) {
+  const Bytes least_mapped[] = {1, 50000, SummedRequests::kNever};
+  const double calls_a_page[] = {0, 1, 1e9};
+  return {.longest = draw(random, 1, 100000),
+          .least_mapped = least_mapped[draw(random, 0, 2)],
+          .calls_a_page = calls_a_page[draw(random, 0, 2)]};
+}
+
+// By one to three calls, and what was verified, too.
+Status read_share(IntervalFile& file, const Reader& reader, const Oracle& oracle, Random& random) {
+  ASSIGN_OR_RETURN(const auto shared, file.share_read(reader.share));
+  std::span<const Extent> left = reader.wanted;
+  for (std::int64_t calls = draw(random, 1, 3); calls > 0; --calls) {
+    const auto now = left.first(calls == 1 ? left.size() : static_cast<std::size_t>(draw(random, 0, std::ssize(left))));
+    left = left.subspan(now.size());
+    Data wanted;
+    Bytes bytes = 0;
+    for (const Extent& each : now) {
+      const Data piece = oracle.read(each);
+      wanted.insert(wanted.end(), piece.begin(), piece.end());
+      bytes += each.length;
+    }
+    Data got(static_cast<std::size_t>(bytes), std::byte{0x55});
+    const Span span{got.data(), bytes};
+    ASSIGN_OR_RETURN(const Transferred moved, shared->readv(now, {&span, 1}));
+    EXPECT_EQ(moved.bytes, std::ssize(wanted));
+    got.resize(wanted.size());
+    if (got != wanted) return fail(Code::kOther, "wrong bytes");
+  }
+  return shared->verify_rest();
+}
+
+TEST(SharedRead, IsWhatWasWrittenAndDamageIsFoundByOneOfTheReaders) {
+  const std::uint64_t seed = seed_of_this_run();
+  int found = 0, by_the_rest = 0;
+  for (std::uint64_t round = 0; round < 60; ++round) {
+    SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed) + ", round " + std::to_string(round));
+    Random random(seed + round);
+    Written written = write_file(random, draw(random, 1, 600000));
+    const std::vector<Reader> readers = random_readers(random, std::ssize(written.oracle.bytes));
+    const SummedRequests requests = random_requests(random);
+    run_threads(1, {}, [&](Group& group) {
+      auto file = IntervalFile::open(group, open_memory(written.file, {.read = true}), false, {}, requests);
+      ASSERT_TRUE(file);
+      for (const Reader& reader : readers) {
+        const Status read = read_share(**file, reader, written.oracle, random);
+        ASSERT_TRUE(read) << read.error().text();
+      }
+      if (written.stored.empty()) return;
+      const Extent run = written.stored[static_cast<std::size_t>(draw(random, 0, std::ssize(written.stored) - 1))];
+      const Offset at = draw(random, run.offset, run.end() - 1);
+      std::byte byte{};
+      ASSERT_TRUE(open_memory(written.file)->read({at, 1}, &byte));
+      byte ^= std::byte{1};
+      ASSERT_TRUE(open_memory(written.file)->write({at, 1}, &byte));
+      bool is_found = false, is_wrong = false;
+      for (const Reader& reader : readers) {
+        const Status read = read_share(**file, reader, written.oracle, random);
+        if (read) continue;
+        if (read.error().code == Code::kOther) {
+          is_wrong = true;
+        } else {
+          EXPECT_EQ(read.error().code, Code::kIo);
+          EXPECT_NE(read.error().what.find("wrong checksum"), std::string::npos) << read.error().what;
+          is_found = true;
+        }
+      }
+      EXPECT_TRUE(is_found) << at;
+      found += is_found;
+      by_the_rest += is_found && is_wrong;
+    });
+  }
+  EXPECT_GT(found, 40);
+  EXPECT_GT(by_the_rest, 0) << "who has read what is wrong leaves that to another";
+}
+
+// 2 MiB of blocks that take turns, read in other turns by as many ranks.
+struct Turns {
+  static constexpr int kRanks = 4;
+  static constexpr Bytes kBlock = 3000, kPiece = 4096, kPieces = 128, kSize = kRanks * kPieces * kPiece;
+
+  Turns() {
+    Random random(1);
+    EXPECT_TRUE(IntervalFile::format(*open_memory(file)));
+    all = random_data(random, kSize);
+    run_threads(kRanks, {}, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      std::vector<Extent> extents;
+      Data mine;
+      for (Offset at = group.rank() * kBlock; at < kSize; at += kRanks * kBlock) {
+        extents.push_back({at, std::min(kBlock, kSize - at)});
+        mine.insert(mine.end(), all.begin() + at, all.begin() + extents.back().end());
+      }
+      ASSERT_TRUE(write_list(**opened, extents, mine));
+      ASSERT_TRUE((*opened)->commit());
+      if (group.rank() == 0) stored = (*opened)->root().parts[1].runs[0];
+    });
+  }
+
+  // Whether it succeeded, by all ranks alike, with the right bytes.
+  Status read() const {
+    Status result;
+    run_threads(kRanks, {}, [&](Group& group) {
+      const SummedRequests requests{.longest = 1 << 18, .least_mapped = 1 << 17};
+      auto opened = IntervalFile::open(group, open_memory(file, {.read = true}), false, {}, requests);
+      ASSERT_TRUE(opened);
+      Data mine(kPieces * kPiece);
+      CollectiveRequest request;
+      request.file = Pattern::strided(kPieces, kRanks * kPiece, Pattern::run(group.rank() * kPiece, kPiece));
+      request.memory = {mine.data(), Pattern::run(0, kPieces * kPiece)};
+      request.rules.force = "list";
+      Times times;
+      const auto outcome = run_collective(group, **opened, request, times);
+      const Status own = outcome ? Status() : fail(outcome.error());
+      const auto all_of_them = allgather(group, static_cast<int>(own.has_value()));
+      ASSERT_TRUE(all_of_them);
+      for (const int each : *all_of_them) EXPECT_EQ(each, static_cast<int>(own.has_value()));
+      if (group.rank() == 0) result = own;
+      if (!own) return;
+      EXPECT_EQ(outcome->strategy, Strategy::kIndependent);
+      for (Bytes i = 0; i < kPieces; ++i)
+        ASSERT_TRUE(std::equal(mine.begin() + i * kPiece, mine.begin() + (i + 1) * kPiece,
+                               all.begin() + (i * kRanks + group.rank()) * kPiece))
+            << i;
+    });
+    return result;
+  }
+
+  void flip(Offset at) const {
+    std::byte byte{};
+    ASSERT_TRUE(open_memory(file)->read({at, 1}, &byte));
+    byte ^= std::byte{4};
+    ASSERT_TRUE(open_memory(file)->write({at, 1}, &byte));
+  }
+
+  std::shared_ptr<MemoryFile> file = make_memory_file();
+  Data all;
+  Extent stored;  // rank 1's bytes
+};
+
+TEST(SharedRead, ACollectiveReadIsOneAndFailsAlikeOnAllRanks) {
+  const Turns turns;
+  ASSERT_TRUE(turns.read());
+  Random random(2);
+  for (int i = 0; i < 20; ++i) {
+    const Offset at = draw(random, turns.stored.offset, turns.stored.end() - 1);
+    turns.flip(at);
+    const Status read = turns.read();
+    ASSERT_FALSE(read) << at;
+    EXPECT_EQ(read.error().code, Code::kIo);
+    turns.flip(at);
+  }
+  EXPECT_TRUE(turns.read());
+}
+
+}  // namespace
+}  // namespace stridio
