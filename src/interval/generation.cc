@@ -11,7 +11,9 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <queue>
 
 #include "base/crc32c.h"
 #include "storage/request.h"
@@ -140,7 +142,11 @@ Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& h
 // ---- Generation
 
 Generation::Generation(Root root, std::vector<std::byte> tail)
-    : root_(std::move(root)), tail_(std::move(tail)), parts_(root_.parts.size()) {}
+    : root_(std::move(root)), tail_(std::move(tail)), by_offset_(root_.parts.size()), parts_(root_.parts.size()) {
+  std::iota(by_offset_.begin(), by_offset_.end(), std::size_t{0});
+  std::sort(by_offset_.begin(), by_offset_.end(),
+            [&](std::size_t a, std::size_t b) { return root_.parts[a].bounds.offset < root_.parts[b].bounds.offset; });
+}
 
 Result<std::shared_ptr<Generation>> Generation::newest(Storage& storage) {
   ASSIGN_OR_RETURN(const Head head, Head::read(storage));
@@ -188,7 +194,8 @@ void Generation::keep_from(Generation& earlier, std::size_t i) {
 
 namespace {
 
-constexpr Bytes kSlice = Bytes{8} << 20;  // of a request that is looked up at once
+constexpr Bytes kSlice = Bytes{8} << 20;          // of a request that is looked up at once;
+constexpr Bytes kVerifiedSlice = Bytes{2} << 20;  // of what is only verified, of however short pieces
 constexpr std::size_t kMostWanted = 1 << 17;
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
@@ -256,8 +263,8 @@ class Reader {
   Status verify_rest() {
     Transferred moved;
     const Extent range = intersect(share_->range, {0, from_.size});
-    for (Offset at = range.offset; at < range.end(); at += kSlice) {
-      const Extent slice{at, std::min(kSlice, range.end() - at)};
+    for (Offset at = range.offset; at < range.end(); at += kVerifiedSlice) {
+      const Extent slice{at, std::min(kVerifiedSlice, range.end() - at)};
       RETURN_IF_ERROR(use_parts(slice));
       find(0, slice, nullptr);
       RETURN_IF_ERROR(fetch(moved));
@@ -268,11 +275,32 @@ class Reader {
  private:
   static std::byte* ahead(std::byte* data, Bytes bytes) { return data ? data + bytes : nullptr; }
 
+  // Parts in the order of their first bytes, and sources in that of the pieces that come next: what is asked for in ascending order
+  // costs what its pieces cost, however many processes have written the file.
+  void begin_at(Offset offset) {
+    next_part_ = 0;
+    ahead_ = {};
+    for (std::size_t i = layers_; i < sources_.size(); ++i) {
+      sources_[i].cursor.seek(offset);
+      put_ahead(i);
+    }
+    position_ = offset;
+  }
+
+  void put_ahead(std::size_t source) {
+    const MapCursor& cursor = sources_[source].cursor;
+    if (!cursor.done()) ahead_.emplace(cursor.piece().logical, source);
+  }
+
   // The parts that have intervals in the range become sources.
   Status use_parts(Extent range) {
     const auto& parts = from_.generation->root().parts;
+    const auto& order = from_.generation->by_offset();
+    if (range.offset < position_) begin_at(range.offset);
+    position_ = range.offset;
     range = intersect(range, {0, from_.cut});
-    for (std::size_t i = 0; i < parts.size() && !range.empty(); ++i) {
+    for (; next_part_ < order.size() && parts[order[next_part_]].bounds.offset < range.end(); ++next_part_) {
+      const std::size_t i = order[next_part_];
       if (used_[i] || intersect(parts[i].bounds, range).empty()) continue;
       used_[i] = true;
       ASSIGN_OR_RETURN(auto part, from_.generation->part(i, storage_));
@@ -282,45 +310,65 @@ class Reader {
         source.first_sum.push_back(sums);
         sums += cells_of(run);
       }
+      source.cursor.seek(range.offset);
       sources_.push_back(std::move(source));
+      put_ahead(sources_.size() - 1);
     }
     return {};
   }
 
-  // What the sources from `source` on have of the range.
-  void find(std::size_t source, Extent range, std::byte* data) {
+  // What the layers from `layer` on have of the range, and the generation behind them.
+  void find(std::size_t layer, Extent range, std::byte* data) {
     if (range.empty()) return;
-    if (source == sources_.size()) {
-      if (data) std::memset(data, 0, static_cast<std::size_t>(range.length));
-      return;
-    }
-    const Extent window = source < layers_ ? range : intersect(range, {0, from_.cut});
-    const bool nothing = sources_[source].entry && intersect(sources_[source].entry->bounds, window).empty();
+    if (layer == layers_) return find_committed(range, data);
     Offset at = range.offset;
-    MapCursor& cursor = sources_[source].cursor;
-    if (!nothing)
-      for (cursor.seek(at); !cursor.done(); cursor.next()) {
-        const Piece piece = cursor.piece().clipped(window);
-        if (piece.length == 0) break;
-        find(source + 1, {at, piece.logical - at}, ahead(data, at - range.offset));
-        want(source, piece, ahead(data, piece.logical - range.offset));
+    MapCursor& cursor = sources_[layer].cursor;
+    for (cursor.seek(at); !cursor.done(); cursor.next()) {
+      const Piece piece = cursor.piece().clipped(range);
+      if (piece.length == 0) break;
+      find(layer + 1, {at, piece.logical - at}, ahead(data, at - range.offset));
+      want(layer, piece, ahead(data, piece.logical - range.offset));
+      at = piece.end();
+    }
+    find(layer + 1, {at, range.end() - at}, ahead(data, at - range.offset));
+  }
+
+  void find_committed(Extent range, std::byte* data) {
+    const Extent present = intersect(range, {0, from_.cut});
+    Offset at = range.offset;
+    const auto fill_to = [&](Offset end) {
+      if (data && end > at) std::memset(ahead(data, at - range.offset), 0, static_cast<std::size_t>(end - at));
+      at = end;
+    };
+    while (at < present.end() && !ahead_.empty() && ahead_.top().first < present.end()) {
+      const std::size_t source = ahead_.top().second;
+      ahead_.pop();
+      MapCursor& cursor = sources_[source].cursor;
+      const Piece whole = cursor.piece(), piece = whole.clipped({at, present.end() - at});
+      if (piece.length > 0) {
+        fill_to(piece.logical);
+        want(source, piece, ahead(data, at - range.offset));
         at = piece.end();
       }
-    find(source + 1, {at, range.end() - at}, ahead(data, at - range.offset));
+      if (at == whole.end()) {
+        cursor.next();
+      } else if (at > whole.end()) {
+        cursor.seek(at);
+      }
+      put_ahead(source);
+    }
+    fill_to(range.end());
+    position_ = at;
   }
 
   // Cell by cell.
   void want(std::size_t source, Piece piece, std::byte* data) {
     if (!data && source < layers_) return;  // it has no sum
     const bool mine = !share_ || !intersect(piece.range(), share_->range).empty();
-    std::vector<Wanted>& wanted = sources_[source].wanted;
     while (piece.length > 0) {
       const Bytes length = std::min(piece.length, kCell - piece.stored % kCell);
-      const bool known = !data && !wanted.empty() && wanted.back().stored / kCell == piece.stored / kCell;
-      if (!known) {
-        wanted.push_back({piece.stored, length, data, mine});
-        ++wanted_;
-      }
+      sources_[source].wanted.push_back({piece.stored, length, data, mine});
+      ++wanted_;
       piece = {piece.logical + length, piece.length - length, piece.stored + length};
       data = ahead(data, length);
     }
@@ -568,7 +616,11 @@ class Reader {
   ReadShare* const share_;
   std::vector<Source> sources_;  // the layers first
   std::size_t layers_ = 0;
-  std::vector<bool> used_;      // of the generation's parts
+  std::vector<bool> used_;                       // of the generation's parts
+  std::size_t next_part_ = 0;                    // ... in the order in which they begin
+  using Ahead = std::pair<Offset, std::size_t>;  // where a source's next piece begins, and the source
+  std::priority_queue<Ahead, std::vector<Ahead>, std::greater<>> ahead_;
+  Offset position_ = 0;         // what has been asked for lies before
   std::size_t wanted_ = 0;      // of all sources
   std::vector<Cell> batch_;     // to be read by one request
   std::vector<Wanted> pieces_;  // ... each by itself

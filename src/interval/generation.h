@@ -47,6 +47,8 @@ class Generation {
 
   const Root& root() const { return root_; }
   const std::vector<std::byte>& tail() const { return tail_; }  // of the header
+  // The numbers of its parts, in the order in which these begin.
+  const std::vector<std::size_t>& by_offset() const { return by_offset_; }
   // The intervals of root().parts[i]: read and checked at the first call.
   Result<std::shared_ptr<const Part>> part(std::size_t i, Storage& storage);
   // They are known already,
@@ -57,6 +59,7 @@ class Generation {
  private:
   const Root root_;
   const std::vector<std::byte> tail_;
+  std::vector<std::size_t> by_offset_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Part>> parts_;  // null: not read
 };
