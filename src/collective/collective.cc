@@ -36,29 +36,49 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// What all read, of which each verifies a share.
-Result<Transferred> execute_share(Storage& storage, const CollectiveRequest& request, const AccessPlan& plan,
-                                  Extent share, Times& times) {
-  ASSIGN_OR_RETURN(const auto shared, storage.share_read(share));
-  ASSIGN_OR_RETURN(const Transferred moved,
-                   execute(plan, *shared, request.direction, request.file, request.memory, times));
-  const Stopwatch watch(times.storage);
-  RETURN_IF_ERROR(shared->verify_rest());
+Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
+                                const AccessPlan& plan, double& seconds, Times& times) {
+  const auto start = Clock::now();
+  auto moved = execute_alone(storage, request, plan, times);
+  seconds = seconds_since(start);
+  const Stopwatch watch(times.waiting);
+  RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));
   return moved;
 }
 
-Result<Transferred> independent(Group& group, Storage& storage, const CollectiveRequest& request,
+// Of what all read each verifies a share, if anybody has left some to the others.
+Result<Transferred> read_shares(Group& group, Storage& storage, const CollectiveRequest& request,
                                 const AccessPlan& plan, std::span<const FileDomain> shares, double& seconds,
                                 Times& times) {
   const auto start = Clock::now();
   Extent share;
   for (const FileDomain& domain : shares)
     if (domain.aggregator == group.rank()) share = domain.range;
-  auto moved = shares.empty() ? execute_alone(storage, request, plan, times)
-                              : execute_share(storage, request, plan, share, times);
+  const auto shared = storage.share_read(share);
+  const auto moved =
+      shared ? execute(plan, **shared, request.direction, request.file, request.memory, times) : fail(shared.error());
   seconds = seconds_since(start);
+  struct Read {
+    Verdict verdict;
+    bool leaves_some = false;
+  };
+  const Read mine{verdict_of(moved ? Status() : fail(moved.error())), shared && (*shared)->leaves_some()};
+  std::vector<Read> all;
+  {
+    const Stopwatch watch(times.waiting);
+    ASSIGN_OR_RETURN(all, allgather(group, mine));
+  }
+  std::vector<Verdict> verdicts;
+  for (const Read& each : all) verdicts.push_back(each.verdict);
+  RETURN_IF_ERROR(worst(verdicts));
+  if (std::none_of(all.begin(), all.end(), [](const Read& each) { return each.leaves_some; })) return moved;
+  Status verified;
+  {
+    const Stopwatch watch(times.storage);
+    verified = (*shared)->verify_rest();
+  }
   const Stopwatch watch(times.waiting);
-  RETURN_IF_ERROR(agree(group, moved ? Status() : fail(moved.error())));
+  RETURN_IF_ERROR(agree(group, verified));
   return moved;
 }
 
@@ -85,7 +105,8 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   const Status ready = shape ? Status() : fail(shape.error());
   const RequestShape planned = shape.value_or(RequestShape{});
   const AccessPlan own = plan_access(planned, caps, request.profile, request.access, request.correction);
-  const RankShape mine = rank_shape(planned, request.file, own, cores(), request.correction.of_two_phase());
+  RankShape mine = rank_shape(planned, request.file, own, cores(), request.correction.of_two_phase());
+  mine.shares_reads = caps.shares_reads;
   ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, ready, request, times));
   const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), caps,
                                               request.profile, request.rules, decoded(entry.known.patterns));
@@ -97,7 +118,12 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   switch (plan.strategy) {
     case Strategy::kNothing: break;
     case Strategy::kIndependent: {
-      ASSIGN_OR_RETURN(outcome.moved, independent(group, storage, request, own, plan.domains, outcome.seconds, times));
+      if (plan.domains.empty()) {
+        ASSIGN_OR_RETURN(outcome.moved, independent(group, storage, request, own, outcome.seconds, times));
+      } else {
+        ASSIGN_OR_RETURN(outcome.moved,
+                         read_shares(group, storage, request, own, plan.domains, outcome.seconds, times));
+      }
       outcome.own_method = own.method;
       outcome.planned_seconds = own.uncorrected_seconds;
       outcome.method = name_of(own.method);

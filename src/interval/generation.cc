@@ -194,10 +194,12 @@ void Generation::keep_from(Generation& earlier, std::size_t i) {
 
 namespace {
 
-constexpr Bytes kSlice = Bytes{8} << 20;          // of a request that is looked up at once;
-constexpr Bytes kVerifiedSlice = Bytes{2} << 20;  // of what is only verified, of however short pieces
+// Of a request so much is looked up at once: the more, the fewer pieces it has.
+constexpr Bytes kFirstSlice = Bytes{2} << 20, kLongestSlice = Bytes{8} << 20, kShortestSlice = Bytes{64} << 10;
 constexpr std::size_t kMostWanted = 1 << 17;
+constexpr std::size_t kMostCells = 4096;  // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
+constexpr double kWellUsed = 0.75;    // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
 
 // A piece of what is stored, and where in memory it goes.
@@ -240,13 +242,13 @@ class Reader {
     while (const std::optional<Extent> run = runs.next()) {
       const Extent present = intersect(*run, {0, from_.size});
       for (Offset at = present.offset; at < present.offset + present.length;) {
-        const Span piece = to.take(std::min(present.end() - at, kSlice));
+        const Span piece = to.take(std::min(present.end() - at, slice_));
         const Extent range{at, piece.length};
         RETURN_IF_ERROR(use_parts(range));
         find(0, range, piece.data);
         at += piece.length;
         in_slice += piece.length;
-        if (in_slice >= kSlice || wanted_ >= kMostWanted) {
+        if (in_slice >= slice_ || wanted_ >= kMostWanted) {
           RETURN_IF_ERROR(fetch(moved));
           in_slice = 0;
         }
@@ -263,11 +265,12 @@ class Reader {
   Status verify_rest() {
     Transferred moved;
     const Extent range = intersect(share_->range, {0, from_.size});
-    for (Offset at = range.offset; at < range.end(); at += kVerifiedSlice) {
-      const Extent slice{at, std::min(kVerifiedSlice, range.end() - at)};
+    for (Offset at = range.offset; at < range.end();) {
+      const Extent slice{at, std::min(slice_, range.end() - at)};
       RETURN_IF_ERROR(use_parts(slice));
       find(0, slice, nullptr);
       RETURN_IF_ERROR(fetch(moved));
+      at = slice.end();
     }
     return {};
   }
@@ -364,9 +367,9 @@ class Reader {
   // Cell by cell.
   void want(std::size_t source, Piece piece, std::byte* data) {
     if (!data && source < layers_) return;  // it has no sum
-    const bool mine = !share_ || !intersect(piece.range(), share_->range).empty();
     while (piece.length > 0) {
       const Bytes length = std::min(piece.length, kCell - piece.stored % kCell);
+      const bool mine = !share_ || !intersect({piece.logical, length}, share_->range).empty();
       sources_[source].wanted.push_back({piece.stored, length, data, mine});
       ++wanted_;
       piece = {piece.logical + length, piece.length - length, piece.stored + length};
@@ -396,37 +399,44 @@ class Reader {
   }
 
   Status fetch(Transferred& moved) {
+    const auto before = [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; };
     for (Source& source : sources_) {
-      std::vector<Cell> cells = sorted_cells(source);
-      for (std::span<Cell> left = cells; !left.empty();) {
-        const std::span<Cell> group = left.first(count_near(left));
-        left = left.subspan(group.size());
-        if (is_worth_calls(group)) {
-          for (const Cell& cell : group) pieces_.insert(pieces_.end(), cell.wanted.begin(), cell.wanted.end());
-          continue;
-        }
-        ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
-        for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
-          batch_.push_back(group[i]);
-          if (batch_.size() == most_cells_) RETURN_IF_ERROR(fetch_batch(moved));
-        }
-        note_verified(source, group);
-      }
+      std::vector<Wanted>& wanted = source.wanted;
+      if (!std::is_sorted(wanted.begin(), wanted.end(), before)) std::sort(wanted.begin(), wanted.end(), before);
+      for (std::size_t next = 0; next < wanted.size();) RETURN_IF_ERROR(fetch_cells(source, next, moved));
     }
     if (!batch_.empty()) RETURN_IF_ERROR(fetch_batch(moved));
     if (!pieces_.empty()) RETURN_IF_ERROR(fetch_pieces(moved));
     for (Source& source : sources_) source.wanted.clear();
+    slice_ = wanted_ > kMostWanted / 2 ? std::max(slice_ / 2, kShortestSlice) : std::min(2 * slice_, kLongestSlice);
     wanted_ = 0;
     return {};
   }
 
-  // Of what is wanted of the source, in the order in which it is stored.
-  std::vector<Cell> sorted_cells(Source& source) const {
-    const auto before = [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; };
-    std::vector<Wanted>& wanted = source.wanted;
-    if (!std::is_sorted(wanted.begin(), wanted.end(), before)) std::sort(wanted.begin(), wanted.end(), before);
+  // Of what is wanted of the source from `next` on, which moves on.
+  Status fetch_cells(Source& source, std::size_t& next, Transferred& moved) {
+    const std::vector<Cell> cells = take_cells(source, next);
+    for (std::span<const Cell> left = cells; !left.empty();) {
+      const std::span<const Cell> group = left.first(count_near(left));
+      left = left.subspan(group.size());
+      if (is_worth_calls(group)) {
+        for (const Cell& cell : group) pieces_.insert(pieces_.end(), cell.wanted.begin(), cell.wanted.end());
+        continue;
+      }
+      ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
+      for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
+        batch_.push_back(group[i]);
+        if (batch_.size() == most_cells_) RETURN_IF_ERROR(fetch_batch(moved));
+      }
+      note_verified(source, group);
+    }
+    return {};
+  }
+
+  std::vector<Cell> take_cells(Source& source, std::size_t& next) {
     std::vector<Cell> cells;
-    for (std::size_t next = 0; next < wanted.size();) {
+    const std::vector<Wanted>& wanted = source.wanted;
+    while (next < wanted.size() && cells.size() < kMostCells) {
       const std::size_t first = next;
       Cell cell = cell_of(source, wanted[first]);
       while (++next < wanted.size() && wanted[next].stored < cell.stored.end())
@@ -434,17 +444,28 @@ class Reader {
           cell.stored.length =
               std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
       cell.wanted = std::span(wanted).subspan(first, next - first);
-      if (share_ && cell.verify) cell.verify = is_to_verify(source, cell);
-      if (cell.verify || cell.wanted[0].data) cells.push_back(cell);
+      cells.push_back(cell);
     }
+    if (share_ && source.entry) choose_verified(source, cells);
     return cells;
   }
 
-  bool is_to_verify(const Source& source, const Cell& cell) const {
+  // Who wants little more than bytes of whole cells verifies them all, while they are in the caches; else those of the share.
+  void choose_verified(const Source& source, std::vector<Cell>& cells) {
     const std::vector<bool>& verified = share_->verified[part_of(source)];
     const auto is_mine = [](const Wanted& each) { return each.mine; };
-    return std::any_of(cell.wanted.begin(), cell.wanted.end(), is_mine) &&
-           (verified.empty() || !verified[static_cast<std::size_t>(cell.number)]);
+    Bytes wanted = 0, stored = 0;
+    for (const Cell& cell : cells) {
+      stored += cell.stored.length;
+      for (const Wanted& each : cell.wanted) wanted += each.data ? each.length : 0;
+    }
+    const bool all = kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
+    for (Cell& cell : cells) {
+      const bool known = !verified.empty() && verified[static_cast<std::size_t>(cell.number)];
+      cell.verify = !known && (all || std::any_of(cell.wanted.begin(), cell.wanted.end(), is_mine));
+      share_->leaves_some = share_->leaves_some || !(known || cell.verify);
+    }
+    std::erase_if(cells, [](const Cell& cell) { return !cell.verify && !cell.wanted[0].data; });
   }
 
   std::size_t part_of(const Source& source) const {
@@ -471,13 +492,19 @@ class Reader {
     return count;
   }
 
-  // Whether others verify them, and to read each piece by itself takes less than to map them.
+  // Whether others verify them, and to read each piece by itself takes less than to map them, or to read them whole.
   bool is_worth_calls(std::span<const Cell> cells) const {
     if (!share_ || cells[0].verify) return false;
-    std::size_t pieces = 0;
-    for (const Cell& cell : cells) pieces += cell.wanted.size();
-    const Bytes pages = (cells.back().stored.end() - cells.front().stored.offset) / Profile::kPage;
-    return static_cast<double>(pieces) < static_cast<double>(pages) * calls_a_page_;
+    Bytes pieces = 0, unwanted = 0;
+    for (const Cell& cell : cells) {
+      pieces += std::ssize(cell.wanted);
+      unwanted += cell.stored.length;
+      for (const Wanted& each : cell.wanted) unwanted -= each.length;
+    }
+    const Bytes length = cells.back().stored.end() - cells.front().stored.offset;
+    if (length < least_mapped_)
+      return pieces * Profile::kPage <= unwanted;  // a call takes no longer than copying a page
+    return static_cast<double>(pieces) < static_cast<double>(length / Profile::kPage) * calls_a_page_;
   }
 
   // False where they are not worth a mapping, or cannot be mapped.
@@ -620,7 +647,8 @@ class Reader {
   std::size_t next_part_ = 0;                    // ... in the order in which they begin
   using Ahead = std::pair<Offset, std::size_t>;  // where a source's next piece begins, and the source
   std::priority_queue<Ahead, std::vector<Ahead>, std::greater<>> ahead_;
-  Offset position_ = 0;         // what has been asked for lies before
+  Offset position_ = 0;  // what has been asked for lies before
+  Bytes slice_ = kFirstSlice;
   std::size_t wanted_ = 0;      // of all sources
   std::vector<Cell> batch_;     // to be read by one request
   std::vector<Wanted> pieces_;  // ... each by itself

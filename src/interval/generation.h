@@ -72,14 +72,15 @@ struct Intervals {
   std::vector<IntervalMap> layers;  // each hides those behind it, and all the generation
 };
 
-// What one of several readers of the same generation verifies.
+// What one of several readers of the same generation verifies. Where a read fails it is of no use any more.
 struct ReadShare {
   Extent range;                                  // of the logical file
   std::vector<std::vector<bool>> verified = {};  // of each part's cells; empty: none
+  bool leaves_some = false;                      // of what was read: to the others, whose share it is
 };
 
-// As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo
-// where one is wrong, with a share only there; others have the rest of it. Memory: some megabytes.
+// As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo where one
+// is wrong. With a share at least what lies in it is checked, and told whether some is left to the others. Memory: some megabytes.
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests,
                                    ReadShare* share = nullptr);

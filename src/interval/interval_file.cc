@@ -83,6 +83,8 @@ Result<std::unique_ptr<SharedRead>> IntervalFile::share_read(Extent share) {
         return file_.refuse(valid.error().code, valid.error().what);
       return guarded([&] { return read_intervals(*file_.storage_, seen_, extents, memory, file_.requests_, &share_); });
     }
+    Result<Bytes> size() override { return seen_.size; }
+    bool leaves_some() const override { return share_.leaves_some; }
     Status verify_rest() override {
       return guarded([&] { return stridio::verify_rest(*file_.storage_, seen_, file_.requests_, share_); });
     }

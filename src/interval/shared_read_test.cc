@@ -1,6 +1,8 @@
 // Reads that several carry out together, each verifying a share, against a byte array; and damage, which one of them must find.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "collective/collective.h"
 #include "group/threads.h"
 #include "interval/interval_file.h"
@@ -51,6 +53,13 @@ Written write_file(Random& random, Bytes reach) {
   return written;
 }
 
+void flip(const std::shared_ptr<MemoryFile>& file, Offset at) {
+  std::byte byte{};
+  ASSERT_TRUE(open_memory(file)->read({at, 1}, &byte));
+  byte ^= std::byte{4};
+  ASSERT_TRUE(open_memory(file)->write({at, 1}, &byte));
+}
+
 struct Reader {
   Extent share;
   std::vector<Extent> wanted;  // ascending
@@ -79,9 +88,8 @@ SummedRequests random_requests(Random& random) {
           .calls_a_page = calls_a_page[draw(random, 0, 2)]};
 }
 
-// By one to three calls, and what was verified, too.
-Status read_share(IntervalFile& file, const Reader& reader, const Oracle& oracle, Random& random) {
-  ASSIGN_OR_RETURN(const auto shared, file.share_read(reader.share));
+// By one to three calls.
+Status read_share(SharedRead& shared, const Reader& reader, const Oracle& oracle, Random& random) {
   std::span<const Extent> left = reader.wanted;
   for (std::int64_t calls = draw(random, 1, 3); calls > 0; --calls) {
     const auto now = left.first(calls == 1 ? left.size() : static_cast<std::size_t>(draw(random, 0, std::ssize(left))));
@@ -95,12 +103,40 @@ Status read_share(IntervalFile& file, const Reader& reader, const Oracle& oracle
     }
     Data got(static_cast<std::size_t>(bytes), std::byte{0x55});
     const Span span{got.data(), bytes};
-    ASSIGN_OR_RETURN(const Transferred moved, shared->readv(now, {&span, 1}));
+    ASSIGN_OR_RETURN(const Transferred moved, shared.readv(now, {&span, 1}));
     EXPECT_EQ(moved.bytes, std::ssize(wanted));
     got.resize(wanted.size());
     if (got != wanted) return fail(Code::kOther, "wrong bytes");
   }
-  return shared->verify_rest();
+  return {};
+}
+
+struct Outcome {
+  std::vector<Status> read;  // by reader
+  bool leaves_some = false;
+  Status verified;
+};
+
+Outcome read_all_shares(const Written& written, const std::vector<Reader>& readers, const SummedRequests& requests,
+                        Random& random) {
+  Outcome outcome;
+  run_threads(1, {}, [&](Group& group) {
+    std::vector<std::unique_ptr<IntervalFile>> files;
+    std::vector<std::unique_ptr<SharedRead>> shares;
+    for (const Reader& reader : readers) {
+      auto file = IntervalFile::open(group, open_memory(written.file, {.read = true}), false, {}, requests);
+      ASSERT_TRUE(file);
+      files.push_back(std::move(*file));
+      auto shared = files.back()->share_read(reader.share);
+      ASSERT_TRUE(shared);
+      shares.push_back(std::move(*shared));
+      outcome.read.push_back(read_share(*shares.back(), reader, written.oracle, random));
+      outcome.leaves_some = outcome.leaves_some || shares.back()->leaves_some();
+    }
+    for (std::size_t i = 0; outcome.leaves_some && i < shares.size(); ++i)
+      if (outcome.read[i] && outcome.verified) outcome.verified = shares[i]->verify_rest();
+  });
+  return outcome;
 }
 
 TEST(SharedRead, IsWhatWasWrittenAndDamageIsFoundByOneOfTheReaders) {
@@ -112,36 +148,28 @@ TEST(SharedRead, IsWhatWasWrittenAndDamageIsFoundByOneOfTheReaders) {
     Written written = write_file(random, draw(random, 1, 600000));
     const std::vector<Reader> readers = random_readers(random, std::ssize(written.oracle.bytes));
     const SummedRequests requests = random_requests(random);
-    run_threads(1, {}, [&](Group& group) {
-      auto file = IntervalFile::open(group, open_memory(written.file, {.read = true}), false, {}, requests);
-      ASSERT_TRUE(file);
-      for (const Reader& reader : readers) {
-        const Status read = read_share(**file, reader, written.oracle, random);
-        ASSERT_TRUE(read) << read.error().text();
-      }
-      if (written.stored.empty()) return;
-      const Extent run = written.stored[static_cast<std::size_t>(draw(random, 0, std::ssize(written.stored) - 1))];
-      const Offset at = draw(random, run.offset, run.end() - 1);
-      std::byte byte{};
-      ASSERT_TRUE(open_memory(written.file)->read({at, 1}, &byte));
-      byte ^= std::byte{1};
-      ASSERT_TRUE(open_memory(written.file)->write({at, 1}, &byte));
-      bool is_found = false, is_wrong = false;
-      for (const Reader& reader : readers) {
-        const Status read = read_share(**file, reader, written.oracle, random);
-        if (read) continue;
-        if (read.error().code == Code::kOther) {
-          is_wrong = true;
-        } else {
-          EXPECT_EQ(read.error().code, Code::kIo);
-          EXPECT_NE(read.error().what.find("wrong checksum"), std::string::npos) << read.error().what;
-          is_found = true;
-        }
-      }
-      EXPECT_TRUE(is_found) << at;
-      found += is_found;
-      by_the_rest += is_found && is_wrong;
-    });
+    const Outcome whole = read_all_shares(written, readers, requests, random);
+    for (const Status& each : whole.read) ASSERT_TRUE(each) << each.error().text();
+    ASSERT_TRUE(whole.verified) << whole.verified.error().text();
+    if (written.stored.empty()) continue;
+    const Extent run = written.stored[static_cast<std::size_t>(draw(random, 0, std::ssize(written.stored) - 1))];
+    const Offset at = draw(random, run.offset, run.end() - 1);
+    flip(written.file, at);
+    const Outcome damaged = read_all_shares(written, readers, requests, random);
+    bool is_found = false, is_wrong = false;
+    const auto look = [&](const Status& each) {
+      if (each) return;
+      is_wrong = is_wrong || each.error().code == Code::kOther;
+      if (each.error().code == Code::kOther) return;
+      EXPECT_EQ(each.error().code, Code::kIo);
+      EXPECT_NE(each.error().what.find("wrong checksum"), std::string::npos) << each.error().what;
+      is_found = true;
+    };
+    for (const Status& each : damaged.read) look(each);
+    look(damaged.verified);
+    EXPECT_TRUE(is_found) << at;
+    found += is_found;
+    by_the_rest += is_found && is_wrong;
   }
   EXPECT_GT(found, 40);
   EXPECT_GT(by_the_rest, 0) << "who has read what is wrong leaves that to another";
@@ -200,13 +228,6 @@ struct Turns {
     return result;
   }
 
-  void flip(Offset at) const {
-    std::byte byte{};
-    ASSERT_TRUE(open_memory(file)->read({at, 1}, &byte));
-    byte ^= std::byte{4};
-    ASSERT_TRUE(open_memory(file)->write({at, 1}, &byte));
-  }
-
   std::shared_ptr<MemoryFile> file = make_memory_file();
   Data all;
   Extent stored;  // rank 1's bytes
@@ -218,13 +239,35 @@ TEST(SharedRead, ACollectiveReadIsOneAndFailsAlikeOnAllRanks) {
   Random random(2);
   for (int i = 0; i < 20; ++i) {
     const Offset at = draw(random, turns.stored.offset, turns.stored.end() - 1);
-    turns.flip(at);
+    flip(turns.file, at);
     const Status read = turns.read();
     ASSERT_FALSE(read) << at;
     EXPECT_EQ(read.error().code, Code::kIo);
-    turns.flip(at);
+    flip(turns.file, at);
   }
   EXPECT_TRUE(turns.read());
+}
+
+// Who reads what it has written finds whole cells, which it verifies while they are in the caches.
+TEST(SharedRead, WhoWantsWholeCellsLeavesNothingToOthers) {
+  const Turns turns;
+  for (const Bytes block : {Turns::kBlock, Turns::kPiece}) {
+    run_threads(1, {}, [&](Group& group) {
+      const SummedRequests requests{.least_mapped = 1 << 17};
+      auto file = IntervalFile::open(group, open_memory(turns.file, {.read = true}), false, {}, requests);
+      ASSERT_TRUE(file);
+      std::vector<Extent> wanted;
+      for (Offset at = 0; at < Turns::kSize; at += Turns::kRanks * block)
+        wanted.push_back({at, std::min(block, Turns::kSize - at)});
+      auto shared = (*file)->share_read({Turns::kSize / 2, Turns::kSize / 2});
+      ASSERT_TRUE(shared);
+      Data got(static_cast<std::size_t>(std::ssize(wanted) * block));
+      const Span span{got.data(), std::accumulate(wanted.begin(), wanted.end(), Bytes{0},
+                                                  [](Bytes sum, const Extent& e) { return sum + e.length; })};
+      ASSERT_TRUE((*shared)->readv(wanted, {&span, 1}));
+      EXPECT_EQ((*shared)->leaves_some(), block != Turns::kBlock);
+    });
+  }
 }
 
 }  // namespace

@@ -282,8 +282,9 @@ SummedRequests summed_requests(const Profile& profile) {
   SummedRequests requests{.longest = far ? profile.longest_staging : cached, .write = deep_of(profile.write)};
   const double calling = profile.read.byte_seconds + profile.read.request_seconds / static_cast<double>(cached);
   const double mapping = profile.read_page_seconds / Profile::kPage + profile.copy_byte_seconds;
-  if (far || mapping >= kReadInPieces * calling) return requests;
-  requests.least_mapped = kLeastSummedMapping;
+  const double spared = kReadInPieces * calling - mapping;  // a byte
+  if (far || spared * static_cast<double>(SummedRequests::kMostMapped) <= profile.map_seconds) return requests;
+  requests.least_mapped = std::max(kLeastSummedMapping, static_cast<Bytes>(profile.map_seconds / spared));
   requests.calls_a_page = profile.read_page_seconds / profile.read.request_seconds;
   return requests;
 }

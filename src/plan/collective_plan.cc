@@ -323,12 +323,16 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
       .strategy = Strategy::kIndependent, .seconds = seconds, .size = totals.size, .file_ranges = totals.file_ranges};
 }
 
-// Where ranks want bytes of the same cells, each would verify all of these. What they verify apart they do not find in the caches:
-// little is verified as it is read.
-bool verify_apart(Direction direction, std::span<const RankShape> ranks, const Totals& totals, const Topology& topology,
-                  const Caps& caps, const CollectiveRules& rules) {
-  if (direction == Direction::kWrite || !caps.shares_reads || topology.nodes > 1 || rules.one_by_one) return false;
-  return totals.size >= kBytesAnAggregator && overlap(ranks);
+constexpr double kShared = 0.75;  // of all between the first and the last byte: so much is asked for
+
+// Where ranks want bytes of the same cells, each would verify all of these. In shares all between the first and the last byte
+// can be verified: it must not be much more than what was asked for.
+bool verify_in_shares(Direction direction, std::span<const RankShape> ranks, const Totals& totals,
+                      const Topology& topology, const CollectiveRules& rules) {
+  const auto can = [](const RankShape& rank) { return rank.shares_reads; };
+  if (direction == Direction::kWrite || topology.nodes > 1 || rules.one_by_one) return false;
+  const bool filled = static_cast<double>(totals.size) >= kShared * static_cast<double>(totals.span());
+  return filled && totals.size >= kBytesAnAggregator && std::all_of(ranks.begin(), ranks.end(), can) && overlap(ranks);
 }
 
 }  // namespace
@@ -436,7 +440,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
   plan.uncorrected_seconds = chosen ? two_phase.seconds / totals.two_phase_correction : independent.seconds;
   if (!chosen) {
-    if (verify_apart(direction, ranks, totals, topology, caps, rules))
+    if (verify_in_shares(direction, ranks, totals, topology, rules))
       plan.domains = cut_domains(ranks, totals, pick_aggregators(static_cast<int>(ranks.size()), topology), 1);
     return plan;
   }

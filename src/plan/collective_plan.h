@@ -34,8 +34,9 @@ struct RankShape {
   double two_phase_correction = 1;    // as this rank has seen it; all of them count
   std::int32_t cores = 1;             // that the rank's node has
   bool ascending = true;
-  bool alternates = false;  // writes in pieces, between which other ranks' can come
-  bool lockless = false;    // its writes take no range locks
+  bool alternates = false;    // writes in pieces, between which other ranks' can come
+  bool lockless = false;      // its writes take no range locks
+  bool shares_reads = false;  // as the storage's caps, of this rank's handle
   // Where the data positions size * i / kParts lie: the density of the request, for domains of equal bytes.
   std::array<Offset, kParts> quantiles{};
 };

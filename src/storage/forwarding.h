@@ -35,11 +35,13 @@ class ForwardingStorage : public Storage {
   Storage& to_;
 };
 
-// Reads as the storage does and as it is now, but verifies little beside its share. What several have read together counts when
-// each has verified its rest, and all their shares are all that was read. One thread uses it.
+// Reads what the storage holds when it is made. Shares are disjoint, and together all that is read. What several have read counts
+// if none leaves some to the others, or else when each has verified the rest of its share. For one thread; readv() only, and none
+// after one has failed.
 class SharedRead : public ForwardingStorage {
  public:
   using ForwardingStorage::ForwardingStorage;
+  virtual bool leaves_some() const = 0;
   virtual Status verify_rest() = 0;
 };
 
