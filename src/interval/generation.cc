@@ -194,8 +194,8 @@ void Generation::keep_from(Generation& earlier, std::size_t i) {
 
 namespace {
 
-// Of a request so much is looked up at once: the more, the fewer pieces it has.
-constexpr Bytes kFirstSlice = Bytes{2} << 20, kLongestSlice = Bytes{8} << 20, kShortestSlice = Bytes{64} << 10;
+// Of a request so much is looked up at once, less where that has too many pieces.
+constexpr Bytes kLongestSlice = Bytes{8} << 20, kShortestSlice = Bytes{64} << 10;
 constexpr std::size_t kMostWanted = 1 << 17;
 constexpr std::size_t kMostCells = 4096;  // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
@@ -648,7 +648,7 @@ class Reader {
   using Ahead = std::pair<Offset, std::size_t>;  // where a source's next piece begins, and the source
   std::priority_queue<Ahead, std::vector<Ahead>, std::greater<>> ahead_;
   Offset position_ = 0;  // what has been asked for lies before
-  Bytes slice_ = kFirstSlice;
+  Bytes slice_ = kLongestSlice;
   std::size_t wanted_ = 0;      // of all sources
   std::vector<Cell> batch_;     // to be read by one request
   std::vector<Wanted> pieces_;  // ... each by itself
