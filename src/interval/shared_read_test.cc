@@ -270,5 +270,22 @@ TEST(SharedRead, WhoWantsWholeCellsLeavesNothingToOthers) {
   }
 }
 
+// What has bytes in the share, too, is still to be verified when other bytes of it have been read.
+TEST(SharedRead, ACellThatWasReadOutsideTheShareIsNotVerifiedByThat) {
+  const Turns turns;
+  run_threads(1, {}, [&](Group& group) {
+    auto file = IntervalFile::open(group, open_memory(turns.file, {.read = true}), false, {}, {.least_mapped = 1});
+    ASSERT_TRUE(file);
+    constexpr Bytes kTurn = Turns::kRanks * Turns::kBlock;
+    auto shared = (*file)->share_read({0, kTurn});
+    ASSERT_TRUE(shared);
+    std::byte byte{};
+    ASSERT_TRUE((*shared)->read({Turns::kBlock + 2 * kTurn, 1}, &byte));  // of rank 1's first cell
+    EXPECT_TRUE((*shared)->leaves_some());
+    flip(turns.file, turns.stored.offset);
+    EXPECT_FALSE((*shared)->verify_rest());
+  });
+}
+
 }  // namespace
 }  // namespace stridio
