@@ -199,8 +199,24 @@ struct Turns {
     });
   }
 
+  // Every fourth piece each.
+  static std::vector<Extent> in_turns(int rank) {
+    std::vector<Extent> wanted;
+    for (Bytes i = 0; i < kPieces; ++i) wanted.push_back({(i * kRanks + rank) * kPiece, kPiece});
+    return wanted;
+  }
+  // Half of the next quarter, and half of the one behind it: nobody meets the cells of its own.
+  static std::vector<Extent> elsewhere(int rank) {
+    std::vector<Extent> wanted;
+    for (Bytes i = 0; i < kRanks * kPieces; ++i) {
+      const auto quarter = static_cast<int>(i / kPieces);
+      if (quarter == (rank + 1 + static_cast<int>(i % 2)) % kRanks) wanted.push_back({i * kPiece, kPiece});
+    }
+    return wanted;
+  }
+
   // Whether it succeeded, by all ranks alike, with the right bytes.
-  Status read() const {
+  Status read(const std::function<std::vector<Extent>(int)>& wanted_by = in_turns) const {
     Status result;
     run_threads(kRanks, {}, [&](Group& group) {
       const SummedRequests requests{.longest = 1 << 18, .least_mapped = 1 << 17};
@@ -208,7 +224,8 @@ struct Turns {
       ASSERT_TRUE(opened);
       Data mine(kPieces * kPiece);
       CollectiveRequest request;
-      request.file = Pattern::strided(kPieces, kRanks * kPiece, Pattern::run(group.rank() * kPiece, kPiece));
+      const std::vector<Extent> wanted = wanted_by(group.rank());
+      request.file = Pattern::extents(wanted);
       request.memory = {mine.data(), Pattern::run(0, kPieces * kPiece)};
       request.rules.force = "list";
       Times times;
@@ -222,7 +239,7 @@ struct Turns {
       EXPECT_EQ(outcome->strategy, Strategy::kIndependent);
       for (Bytes i = 0; i < kPieces; ++i)
         ASSERT_TRUE(std::equal(mine.begin() + i * kPiece, mine.begin() + (i + 1) * kPiece,
-                               all.begin() + (i * kRanks + group.rank()) * kPiece))
+                               all.begin() + wanted[static_cast<std::size_t>(i)].offset))
             << i;
     });
     return result;
@@ -240,12 +257,15 @@ TEST(SharedRead, ACollectiveReadIsOneAndFailsAlikeOnAllRanks) {
   for (int i = 0; i < 20; ++i) {
     const Offset at = draw(random, turns.stored.offset, turns.stored.end() - 1);
     flip(turns.file, at);
-    const Status read = turns.read();
-    ASSERT_FALSE(read) << at;
-    EXPECT_EQ(read.error().code, Code::kIo);
+    for (const auto& wanted_by : {Turns::in_turns, Turns::elsewhere}) {
+      const Status read = turns.read(wanted_by);
+      ASSERT_FALSE(read) << at;
+      EXPECT_EQ(read.error().code, Code::kIo);
+    }
     flip(turns.file, at);
   }
   EXPECT_TRUE(turns.read());
+  EXPECT_TRUE(turns.read(Turns::elsewhere));
 }
 
 // Who reads what it has written finds whole cells, which it verifies while they are in the caches.
