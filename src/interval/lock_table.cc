@@ -15,11 +15,15 @@
 #include "interval/lock_table.h"
 
 #include <pthread.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -156,10 +160,30 @@ class LockTables final : public LockManager {
   std::vector<std::optional<Grant>> cached_;  // by table: what this rank last released
 };
 
+// A waiter that is killed can take along the wake-up that another one needed, while a third takes the mutex and gives it back
+// without seeing that anybody waits. So nobody waits long without trying again.
+int lock_robust(pthread_mutex_t& mutex) {
+  for (;;) {
+    timespec until{};
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += std::chrono::nanoseconds(kNap).count();
+    until.tv_sec += until.tv_nsec / 1'000'000'000;
+    until.tv_nsec %= 1'000'000'000;
+    const int error = pthread_mutex_timedlock(&mutex, &until);
+#ifdef __SANITIZE_THREAD__  // which takes it for not locked
+    if (error == EOWNERDEAD) {
+      __tsan_mutex_pre_lock(&mutex, __tsan_mutex_try_lock);
+      __tsan_mutex_post_lock(&mutex, __tsan_mutex_try_lock, 0);
+    }
+#endif
+    if (error != ETIMEDOUT) return error;
+  }
+}
+
 // The table's mutex, held.
 class Guard {
  public:
-  explicit Guard(pthread_mutex_t& mutex) : mutex_(mutex), error_(pthread_mutex_lock(&mutex)) {
+  explicit Guard(pthread_mutex_t& mutex) : mutex_(mutex), error_(lock_robust(mutex)) {
     if (error_ != EOWNERDEAD) return;
     pthread_mutex_consistent(&mutex);
     error_ = 0;
