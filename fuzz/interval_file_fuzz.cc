@@ -199,7 +199,8 @@ void check_any_maps(Input in) {
       const Extent wanted{piece.logical, std::min<Bytes>(piece.length, 1000)};
       Data read(static_cast<std::size_t>(wanted.length));
       const Span span{read.data(), wanted.length};
-      const auto moved = read_intervals(*file->storage, from, {&wanted, 1}, {&span, 1}, i % 2 == 0 ? kByCalls : kByMappings);
+      const auto moved =
+          read_intervals(*file->storage, from, {&wanted, 1}, {&span, 1}, i % 2 == 0 ? kByCalls : kByMappings);
       if (!found->damage.empty()) continue;
       check(moved && moved->bytes == wanted.length, "a whole file is read");
       check(std::equal(read.begin(), read.end(), stored_bytes().begin() + piece.stored),
