@@ -1,8 +1,8 @@
 // Reading: the requested extents, slice by slice, become pieces of what is stored; these are sorted by where they are
 // stored and fetched cell by cell, many cells in one mapping or request, since a cell is what a checksum can be verified of.
 // From a mapping only the pieces are copied. By a request, a cell of few pieces goes straight to where they belong in the
-// user's memory, and only what is between them to a buffer. Who reads a share alone verifies its cells, and takes of the
-// others' only the pieces.
+// user's memory, and only what is between them to a buffer. Who has a share verifies the cells in it, and of others reads the
+// pieces alone where that takes less.
 #include "interval/generation.h"
 
 #include <fmt/format.h>
