@@ -21,7 +21,7 @@ using Data = std::vector<std::byte>;
 constexpr Offset kMostStored = kFirstStored + (1 << 16);  // what is committed lies before,
 constexpr Offset kMostWritten = kMostStored + (1 << 16);  // and what is not, before this
 constexpr int kMostPieces = 2000;
-const SummedRequests kByCalls{.longest = 3 * kCell}, kByMappings{.least_mapped = 2 * kCell};
+const SummedRequests kByCalls{.longest_read = 3 * kCell}, kByMappings{.least_mapped = 2 * kCell};
 
 void check(bool holds, const char* promise) {
   if (holds) return;

@@ -321,8 +321,7 @@ class Late : public Wrapped {
 // other learns it, whether it writes, commits or gives up.
 TEST(Newborn, WhatOthersHaveCommittedMeanwhileStays) {
   const Data theirs(100000, std::byte{'x'});
-  const SummedRequests far{
-      .longest = 1 << 20, .write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_extending = 1};
+  const SummedRequests far{.write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_extending = 1};
   for (const bool commits_meanwhile : {true, false}) {
     for (const int ranks_per_node : {0, 1}) {
       const auto file = make_memory_file();
@@ -451,7 +450,7 @@ TEST(Closed, IsWaitedFor) {
     std::atomic<bool>& gone_;
   };
   const auto file = make_memory_file();
-  const SummedRequests far{.longest = 1 << 20, .write = {.depth = 4, .unit = 5000}};
+  const SummedRequests far{.write = {.depth = 4, .unit = 5000}};
   run_threads(1, {}, [&](Group& group) {
     for (const bool reopened : {false, true}) {
       std::atomic<bool> gone = false;
@@ -580,7 +579,7 @@ TEST(FailedSyncs, AreNotForgotten) {
     ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
     run_threads(2, {}, [&](Group& group) {
       const FaultPlan plan{.kinds = kFaultSync, .first = group.rank() == 1 ? 0 : -1, .sys_errno = EIO};
-      const SummedRequests requests{.longest = 1 << 20, .write = {.depth = depth}};
+      const SummedRequests requests{.write = {.depth = depth}};
       auto file_of_rank = IntervalFile::open(group, wrap_fault(open_memory(file), plan), true, {}, requests);
       ASSERT_TRUE(file_of_rank);
       IntervalFile& opened = **file_of_rank;

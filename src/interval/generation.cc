@@ -224,7 +224,7 @@ class Reader {
   Reader(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadShare* share)
       : storage_(storage),
         from_(from),
-        most_cells_(static_cast<std::size_t>(std::max<Bytes>(1, requests.longest / kCell))),
+        most_cells_(static_cast<std::size_t>(std::max<Bytes>(1, requests.longest_read / kCell))),
         least_mapped_(requests.least_mapped),
         calls_a_page_(requests.calls_a_page),
         share_(share) {

@@ -243,7 +243,7 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
         appended.fragments.push_back(fragment);
         extents.push_back(fragment.stored);
         summed += fragment.stored.length;
-        if (summed >= requests_.longest) RETURN_IF_ERROR(store());
+        if (summed >= requests_.longest_written) RETURN_IF_ERROR(store());
       }
     return summed > 0 ? store() : Status();
   };

@@ -101,7 +101,8 @@ void run_rank(Group& group, World& world, std::uint64_t seed) {
   Random common(seed), random(seed * 1000 + static_cast<std::uint64_t>(group.rank()));
   SummedRequests requests;
   if (draw(common, 1, 2) == 1) {
-    requests.longest = draw(common, 1, 60000);
+    requests.longest_read = draw(common, 1, 60000);
+    requests.longest_written = draw(common, 1, 60000);
     requests.write = {.depth = static_cast<int>(draw(common, 1, 4)),
                       .unit = draw(common, 1000, 40000),
                       .extend_first = draw(common, 1, 2) == 1};
@@ -230,8 +231,7 @@ TEST(IntervalFile, WhatIsExpectedIsStoredTogether) {
     const auto file = make_memory_file();
     ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
     run_threads(2, {}, [&](Group& group) {
-      const SummedRequests requests{.longest = 1 << 20,
-                                    .write = {.depth = 4, .unit = kUnit, .extend_first = extend_first},
+      const SummedRequests requests{.write = {.depth = 4, .unit = kUnit, .extend_first = extend_first},
                                     .worth_extending = 3 * kPiece};
       auto opened = IntervalFile::open(group, open_memory(file), true, {}, requests);
       ASSERT_TRUE(opened);
@@ -270,8 +270,7 @@ TEST(IntervalFile, AccessesSayHowMuchIsToCome) {
   const auto file = make_memory_file();
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
   run_threads(1, {}, [&](Group& group) {
-    const SummedRequests requests{
-        .longest = 1 << 20, .write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_extending = kSize};
+    const SummedRequests requests{.write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_extending = kSize};
     auto opened = IntervalFile::open(group, open_memory(file), true, {}, requests);
     ASSERT_TRUE(opened);
     Data data(kSize, std::byte{7});

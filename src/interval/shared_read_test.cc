@@ -83,7 +83,7 @@ std::vector<Reader> random_readers(Random& random, Bytes size) {
 SummedRequests random_requests(Random& random) {
   const Bytes least_mapped[] = {1, 50000, SummedRequests::kNever};
   const double calls_a_page[] = {0, 1, 1e9};
-  return {.longest = draw(random, 1, 100000),
+  return {.longest_read = draw(random, 1, 100000),
           .least_mapped = least_mapped[draw(random, 0, 2)],
           .calls_a_page = calls_a_page[draw(random, 0, 2)]};
 }
@@ -219,7 +219,7 @@ struct Turns {
   Status read(const std::function<std::vector<Extent>(int)>& wanted_by = in_turns) const {
     Status result;
     run_threads(kRanks, {}, [&](Group& group) {
-      const SummedRequests requests{.longest = 1 << 18, .least_mapped = 1 << 17};
+      const SummedRequests requests{.longest_read = 1 << 18, .least_mapped = 1 << 17};
       auto opened = IntervalFile::open(group, open_memory(file, {.read = true}), false, {}, requests);
       ASSERT_TRUE(opened);
       Data mine(kPieces * kPiece);

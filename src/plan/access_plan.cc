@@ -279,7 +279,10 @@ SummedRequests summed_requests(const Profile& profile) {
   const bool far = profile.read.waits() || profile.write.waits();
   // What was read to where it belongs is in the caches still when it is summed, beside what it was read from.
   const Bytes cached = profile.staging / 4;
-  SummedRequests requests{.longest = far ? profile.longest_staging : cached, .write = deep_of(profile.write)};
+  // A window of staged memory is one request: ranks that write to one file take turns in it, and one copies while another writes.
+  SummedRequests requests{.longest_read = far ? profile.longest_staging : cached,
+                          .longest_written = far ? profile.longest_staging : profile.staging,
+                          .write = deep_of(profile.write)};
   const double calling = profile.read.byte_seconds + profile.read.request_seconds / static_cast<double>(cached);
   const double mapping = profile.read_page_seconds / Profile::kPage + profile.copy_byte_seconds;
   const double spared = kReadInPieces * calling - mapping;  // a byte
@@ -378,8 +381,9 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
   plan.columns = chosen->columns;
   if (plan.method == Method::kList && locks_apart(shape, profile, rules)) plan.ranges = 1;
   if (caps.appends && shape.direction == Direction::kWrite) {
-    plan.deep = {};                         // in depth each range would be a request
-    plan.window = profile.longest_staging;  // each is a request, and of scattered memory as much as can be in one pass
+    plan.deep = {};  // in depth each range would be a request
+    // Half a window is a request, and of scattered memory as much as can be in one pass.
+    plan.window = plan.pipelined ? profile.longest_staging : 2 * profile.staging;
     plan.ranges = 1 << 16;
   }
   if (plan.method == Method::kSieve) {

@@ -99,10 +99,11 @@ struct SummedRequests {
   static constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
   static constexpr Bytes kMostMapped = Bytes{4} << 20;
 
-  Bytes longest = Bytes{1} << 20;  // so many are summed at once, and read by one request
-  Bytes least_mapped = kNever;     // but where so many lie together they are mapped, at most kMostMapped at a time
-  double calls_a_page = 0;         // so many calls take as long as mapping one page
-  Deep write = {};  // of them; with `extend_first` the last byte of all that is to come is written first,
+  Bytes longest_read = Bytes{1} << 20;     // so many are read by one request, then summed
+  Bytes longest_written = Bytes{1} << 20;  // so many are summed, then written by one request
+  Bytes least_mapped = kNever;  // but where so many lie together they are mapped, at most kMostMapped at a time
+  double calls_a_page = 0;      // so many calls take as long as mapping one page
+  Deep write = {};              // of them; with `extend_first` the last byte of all that is to come is written first,
   Bytes worth_extending = Bytes{2} << 20;  // where that is not less: else requests go one by one
 };
 SummedRequests summed_requests(const Profile& profile);

@@ -90,12 +90,12 @@ TEST(Plan, WhatOthersWaitForHasTheirRequestsUnderWay) {
 
 TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnceWhereItIsFar) {
   const SummedRequests near = summed_requests(Profile());
-  EXPECT_LE(near.longest, Profile().staging / 2);
+  EXPECT_LE(near.longest_read, Profile().staging / 2);
   EXPECT_EQ(near.write.depth, 1);
   EXPECT_EQ(near.least_mapped, SummedRequests::kNever) << "mapped pages cost more than they spare";
   Profile mapped;
   mapped.read_page_seconds = 1e-7;
-  EXPECT_LE(summed_requests(mapped).least_mapped, 2 * near.longest);
+  EXPECT_LE(summed_requests(mapped).least_mapped, 2 * near.longest_read);
   EXPECT_DOUBLE_EQ(summed_requests(mapped).calls_a_page, 0.1);
   mapped.map_seconds = 1e-3;
   EXPECT_EQ(summed_requests(mapped).least_mapped, SummedRequests::kNever);
@@ -103,11 +103,32 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   network.write.depth = 16;
   network.write.extends_alone = true;
   const SummedRequests requests = summed_requests(network);
-  EXPECT_EQ(requests.longest, network.longest_staging);
+  EXPECT_EQ(requests.longest_read, network.longest_staging);
+  EXPECT_EQ(requests.longest_written, network.longest_staging);
   EXPECT_EQ(requests.least_mapped, SummedRequests::kNever);
   EXPECT_EQ(requests.write.depth, 16);
   EXPECT_TRUE(requests.write.extend_first);
-  EXPECT_LE(requests.write.unit * 4, requests.longest / 2) << "few requests of a window are under way";
+  EXPECT_LE(requests.write.unit * 4, requests.longest_written / 2) << "few requests of a window are under way";
+}
+
+// Ranks of one file take turns: who copies several requests' bytes before the first of them leaves the file idle.
+TEST(Plan, AWindowOfStagedMemoryIsOneRequestOfAnIntervalFile) {
+  Caps interval;
+  interval.appends = true;
+  const Pattern cell = Pattern::run(0, 8);
+  const Pattern variable = Pattern::strided(1 << 20, 192, cell);  // of structures of 24
+  const auto plan_for = [&](const Pattern& memory, const Profile& profile) {
+    return plan_access(shape_of(Direction::kWrite, Pattern::run(0, memory.size()), memory), interval, profile, {});
+  };
+  for (const Profile& profile : {Profile(), far(1e-3, 1e9)}) {
+    const AccessPlan of_one = plan_for(variable, profile);
+    EXPECT_TRUE(of_one.staged);
+    EXPECT_LE(of_one.window / 2, summed_requests(profile).longest_written);
+    const Columns of_all = plan_for(Pattern::strided(24, 8, variable), profile).columns;
+    EXPECT_EQ(of_all.together, 24);
+    EXPECT_LE(of_all.together * of_all.part, summed_requests(profile).longest_written);
+    EXPECT_GT(of_all.together * of_all.part, summed_requests(profile).longest_written / 5);
+  }
 }
 
 TEST(Plan, ScatteredMemoryCostsTheCacheLinesThatItTouches) {
