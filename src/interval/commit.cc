@@ -81,6 +81,11 @@ Status IntervalFile::reclaim(Bytes wanted) {
   if (written_.bytes + wanted < reclaim_at_) return {};
   RETURN_IF_ERROR(look_around());
   const Mine mine = still_mine();
+  const auto set_next = [&] { reclaim_at_ = kLeastReclaimed + written_.bytes + written_.bytes / 4; };
+  if (mine.latest.size() + mine.told.size() == written_.bytes) {
+    set_next();
+    return {};
+  }
   std::vector<Extent> kept, freed;
   const Sums stored = sums_of(written_.fragments);
   const Part part = with_cells(overlaid(mine.latest, mine.told), stored, kept);
@@ -96,12 +101,12 @@ Status IntervalFile::reclaim(Bytes wanted) {
     }
     freed.push_back({at, run.end() - at});
   }
-  reclaim_at_ = kLeastReclaimed + bytes + bytes / 4;
   for (const Extent& each : freed) {
     const Extent whole{up_to_cell(each.offset), down_to_cell(each.end()) - up_to_cell(each.offset)};
     if (!whole.empty()) free_.push_back(whole);
   }
   written_.bytes = bytes;
+  set_next();
   written_.fragments.clear();
   each_cell(kept, part.sums, [&](Extent cell, std::uint32_t sum) { written_.fragments.push_back({cell, sum}); });
   return {};
@@ -180,7 +185,7 @@ Status IntervalFile::commit(Flush& flush) {
 // Where storage is far and nothing else is to be stored, as far as this rank can know.
 void IntervalFile::begin_flush(Flush& flush) {
   const Bytes sums = written_.bytes / kCell * static_cast<Bytes>(sizeof(std::uint32_t));
-  if (requests_.write.depth <= 1 || written_.bytes == 0 || sums > kShareOfTail / group_.size()) return;
+  if (!is_far() || written_.bytes == 0 || sums > kShareOfTail / group_.size()) return;
   flush.begun = true;
   flush.worker.post_or_run([&] { flush.done = guarded([&] { return storage_->sync(); }); });
 }
@@ -537,7 +542,8 @@ Status IntervalFile::finish(const Next& next, Finished& told) {
   Status durable;
   {
     Worker beside;
-    beside.post_or_run([&] { told.reuse = nobody_reads_before(root.generation); });
+    const auto ask = [&] { told.reuse = nobody_reads_before(root.generation); };
+    is_far() ? beside.post_or_run(ask) : ask();
     durable = storage_->sync();
   }
   RETURN_IF_ERROR(durable);

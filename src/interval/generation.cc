@@ -60,14 +60,25 @@ Result<Head> Head::read(Storage& storage, bool near) {
   return head;
 }
 
+std::span<const std::byte> Head::at(int header, Bytes most) const {
+  const auto before = std::min(bytes.size(), static_cast<std::size_t>(header * kHeaderStep));
+  return std::span(bytes).subspan(before, std::min(bytes.size() - before, static_cast<std::size_t>(most)));
+}
+
+Result<Head> Head::read_again(Storage& storage) && {
+  for (int i = 0; i < kHeaders; ++i) {
+    std::array<std::byte, kHeaderBytes> now{};
+    ASSIGN_OR_RETURN(const Transferred got, storage.read({i * kHeaderStep, kHeaderBytes}, now.data()));
+    if (!std::ranges::equal(at(i, kHeaderBytes), std::span(now).first(static_cast<std::size_t>(got.bytes))))
+      return read(storage);
+  }
+  return std::move(*this);
+}
+
 Head::Content Head::content() const {
   if (bytes.empty()) return Content::kNothing;
-  const auto begins_at = [&](Offset at) {
-    return at < static_cast<Offset>(bytes.size()) &&
-           begins_interval_file(std::span(bytes).subspan(static_cast<std::size_t>(at)));
-  };
   for (int i = 0; i < kHeaders; ++i)
-    if (begins_at(i * kHeaderStep)) return Content::kIntervals;
+    if (begins_interval_file(at(i))) return Content::kIntervals;
   return Content::kOther;
 }
 
@@ -87,9 +98,7 @@ Result<Header> Head::newest() const {
   std::optional<Error> damage;
   int damaged = 0;
   for (int i = 0; i < kHeaders; ++i) {
-    const auto at = std::min(bytes.size(), static_cast<std::size_t>(i * kHeaderStep));
-    auto header =
-        decode_header(std::span(bytes).subspan(at).first(std::min<std::size_t>(bytes.size() - at, kHeaderStep)));
+    auto header = decode_header(at(i));
     if (header) {
       if (!best || header->generation > best->generation) best = std::move(header);
       continue;

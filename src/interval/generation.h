@@ -19,6 +19,8 @@ struct Head {
 
   // `near`: of a file that is none it takes a few small requests; else all is one, which is long.
   static Result<Head> read(Storage& storage, bool near = false);
+  // By a few small requests where no header has changed.
+  Result<Head> read_again(Storage& storage) &&;
 
   // What the storage holds: an interval file may be damaged.
   enum class Content { kNothing, kIntervals, kOther };
@@ -29,6 +31,7 @@ struct Head {
   Result<Header> newest() const;
 
  private:
+  std::span<const std::byte> at(int header, Bytes most = kHeaderStep) const;  // what there is of it, and of its tail
   bool is_cut() const;
 };
 

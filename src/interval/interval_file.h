@@ -158,6 +158,7 @@ class IntervalFile final : public Storage {
   std::shared_lock<std::shared_mutex> stay_in_epoch();
   Result<Intervals> visible(Extent bounds);
 
+  bool is_far() const { return requests_.write.depth > 1; }
   Status load(Begun begun);
   Status begin(Begun begun, std::vector<std::byte>& content, Finished& told);
   SharedWord& newborn();

@@ -123,7 +123,7 @@ Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::uniq
 
 IntervalFile::~IntervalFile() {
   look_.reset();
-  if (requests_.write.depth <= 1) return;
+  if (!is_far()) return;
   shared_log_.reset();
   struct Rest {
     std::unique_ptr<Storage> storage;
@@ -198,7 +198,7 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finishe
     if (!writes_) {
       RETURN_IF_ERROR(pin(header.generation));
       const std::uint64_t pinned = header.generation;
-      ASSIGN_OR_RETURN(head, Head::read(*storage_));
+      ASSIGN_OR_RETURN(head, is_far() ? Head::read(*storage_) : std::move(head).read_again(*storage_));
       ASSIGN_OR_RETURN(header, head.newest());
       if (header.generation != pinned) continue;  // committed meanwhile, maybe before we held the pin
     }
