@@ -203,8 +203,8 @@ void Generation::keep_from(Generation& earlier, std::size_t i) {
 
 namespace {
 
-// Of a request so much is looked up at once, less where that has too many pieces.
-constexpr Bytes kLongestSlice = Bytes{8} << 20, kShortestSlice = Bytes{64} << 10;
+// Of a request so much is looked up at once, and no more pieces.
+constexpr Bytes kLongestSlice = Bytes{8} << 20;
 constexpr std::size_t kMostWanted = 1 << 17;
 constexpr std::size_t kMostCells = 4096;  // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
@@ -251,13 +251,14 @@ class Reader {
     while (const std::optional<Extent> run = runs.next()) {
       const Extent present = intersect(*run, {0, from_.size});
       for (Offset at = present.offset; at < present.offset + present.length;) {
-        const Span piece = to.take(std::min(present.end() - at, slice_));
-        const Extent range{at, piece.length};
-        RETURN_IF_ERROR(use_parts(range));
-        find(0, range, piece.data);
-        at += piece.length;
-        in_slice += piece.length;
-        if (in_slice >= slice_ || wanted_ >= kMostWanted) {
+        const Span piece = to.take(std::min(present.end() - at, kLongestSlice));
+        const Offset begin = at, end = at + piece.length;
+        while (at < end) {
+          const Extent range{at, end - at};
+          RETURN_IF_ERROR(use_parts(range));
+          at = find(0, range, piece.data + (at - begin));
+          in_slice += at - range.offset;
+          if (in_slice < kLongestSlice && !is_full()) continue;
           RETURN_IF_ERROR(fetch(moved));
           in_slice = 0;
         }
@@ -275,11 +276,10 @@ class Reader {
     Transferred moved;
     const Extent range = intersect(share_->range, {0, from_.size});
     for (Offset at = range.offset; at < range.end();) {
-      const Extent slice{at, std::min(slice_, range.end() - at)};
+      const Extent slice{at, std::min(kLongestSlice, range.end() - at)};
       RETURN_IF_ERROR(use_parts(slice));
-      find(0, slice, nullptr);
+      at = find(0, slice, nullptr);
       RETURN_IF_ERROR(fetch(moved));
-      at = slice.end();
     }
     return {};
   }
@@ -329,30 +329,34 @@ class Reader {
     return {};
   }
 
-  // What the layers from `layer` on have of the range, and the generation behind them.
-  void find(std::size_t layer, Extent range, std::byte* data) {
-    if (range.empty()) return;
+  bool is_full() const { return wanted_ >= kMostWanted; }
+
+  // What the layers from `layer` on have of the range, and the generation behind them: up to what is returned, its end or
+  // where there were enough pieces.
+  Offset find(std::size_t layer, Extent range, std::byte* data) {
+    if (range.empty() || is_full()) return range.offset;
     if (layer == layers_) return find_committed(range, data);
     Offset at = range.offset;
     MapCursor& cursor = sources_[layer].cursor;
     for (cursor.seek(at); !cursor.done(); cursor.next()) {
       const Piece piece = cursor.piece().clipped(range);
       if (piece.length == 0) break;
-      find(layer + 1, {at, piece.logical - at}, ahead(data, at - range.offset));
+      at = find(layer + 1, {at, piece.logical - at}, ahead(data, at - range.offset));
+      if (at < piece.logical || is_full()) return at;
       want(layer, piece, ahead(data, piece.logical - range.offset));
       at = piece.end();
     }
-    find(layer + 1, {at, range.end() - at}, ahead(data, at - range.offset));
+    return find(layer + 1, {at, range.end() - at}, ahead(data, at - range.offset));
   }
 
-  void find_committed(Extent range, std::byte* data) {
+  Offset find_committed(Extent range, std::byte* data) {
     const Extent present = intersect(range, {0, from_.cut});
     Offset at = range.offset;
     const auto fill_to = [&](Offset end) {
       if (data && end > at) std::memset(ahead(data, at - range.offset), 0, static_cast<std::size_t>(end - at));
       at = end;
     };
-    while (at < present.end() && !ahead_.empty() && ahead_.top().first < present.end()) {
+    while (at < present.end() && !ahead_.empty() && ahead_.top().first < present.end() && !is_full()) {
       const std::size_t source = ahead_.top().second;
       ahead_.pop();
       MapCursor& cursor = sources_[source].cursor;
@@ -369,8 +373,8 @@ class Reader {
       }
       put_ahead(source);
     }
-    fill_to(range.end());
-    position_ = at;
+    if (!is_full()) fill_to(range.end());
+    return position_ = at;
   }
 
   // Cell by cell.
@@ -417,7 +421,6 @@ class Reader {
     if (!batch_.empty()) RETURN_IF_ERROR(fetch_batch(moved));
     if (!pieces_.empty()) RETURN_IF_ERROR(fetch_pieces(moved));
     for (Source& source : sources_) source.wanted.clear();
-    slice_ = wanted_ > kMostWanted / 2 ? std::max(slice_ / 2, kShortestSlice) : std::min(2 * slice_, kLongestSlice);
     wanted_ = 0;
     return {};
   }
@@ -656,8 +659,7 @@ class Reader {
   std::size_t next_part_ = 0;                    // ... in the order in which they begin
   using Ahead = std::pair<Offset, std::size_t>;  // where a source's next piece begins, and the source
   std::priority_queue<Ahead, std::vector<Ahead>, std::greater<>> ahead_;
-  Offset position_ = 0;  // what has been asked for lies before
-  Bytes slice_ = kLongestSlice;
+  Offset position_ = 0;         // what has been asked for lies before
   std::size_t wanted_ = 0;      // of all sources
   std::vector<Cell> batch_;     // to be read by one request
   std::vector<Wanted> pieces_;  // ... each by itself

@@ -83,8 +83,8 @@ struct ReadShare {
 };
 
 // As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo where one
-// is wrong. With a share at least what lies in it is checked, and told whether some is left to the others. Memory: some megabytes,
-// and 32 bytes a piece in the first 8 MiB.
+// is wrong. With a share at least what lies in it is checked, and told whether some is left to the others. Memory: some
+// megabytes.
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests,
                                    ReadShare* share = nullptr);

@@ -218,6 +218,45 @@ TEST(IntervalFile, TheLaterEpochWins) {
   });
 }
 
+// One read of more pieces than are looked up at once: committed ones of two ranks, holes, and over them what is not committed.
+TEST(IntervalFile, PiecesOfAByteAreReadAFewAtATime) {
+  constexpr Bytes kSize = 1200000, kBare = 2000;  // the last bytes are nobody's
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  const auto in_turns = [](Offset first, Bytes stride) {
+    std::vector<Extent> extents;
+    for (Offset at = first; at < kSize - kBare; at += stride) extents.push_back({at, 1});
+    return extents;
+  };
+  const auto value_at = [](Offset at) { return static_cast<std::byte>(at % 251 + 1); };
+  Data expected(kSize);
+  for (const Extent& each : in_turns(0, 3)) expected[static_cast<std::size_t>(each.offset)] = value_at(each.offset);
+  for (const Extent& each : in_turns(1, 3)) expected[static_cast<std::size_t>(each.offset)] = value_at(each.offset);
+  run_threads(2, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    const auto write_own = [&](const std::vector<Extent>& own, const auto& value) {
+      Data data;
+      for (const Extent& each : own) data.push_back(value(each.offset));
+      return write_list(**opened, own, data);
+    };
+    ASSERT_TRUE(write_own(in_turns(group.rank(), 3), value_at));
+    ASSERT_TRUE((*opened)->resize(kSize));
+    ASSERT_TRUE((*opened)->commit());
+    const auto committed = read_extent(**opened, {0, kSize});
+    ASSERT_TRUE(committed);
+    EXPECT_TRUE(*committed == expected);
+    const std::vector<Extent> over = in_turns(group.rank(), 5);
+    ASSERT_TRUE(write_own(over, [](Offset) { return std::byte{0}; }));
+    Data mine = expected;
+    for (const Extent& each : over) mine[static_cast<std::size_t>(each.offset)] = std::byte{0};
+    const auto seen = read_extent(**opened, {0, kSize});
+    ASSERT_TRUE(seen);
+    EXPECT_TRUE(*seen == mine);
+    ASSERT_TRUE(group.barrier());
+  });
+}
+
 Result<Transferred> write_run(Storage& file, Extent extent, std::byte value) {
   Data data(static_cast<std::size_t>(extent.length), value);
   return file.write(extent, data.data());
