@@ -41,7 +41,7 @@ $(BUILDS): build-%: setup
 	cmake --build --preset $* -j$(JOBS)
 
 $(CHECKS): check-%: build-%
-	ctest --test-dir build/$* --output-on-failure --no-tests=error --timeout 900 -j$(JOBS) $(TESTS_$*)
+	XDG_CACHE_HOME=$(CURDIR)/build/$*/cache ctest --test-dir build/$* --output-on-failure --no-tests=error --timeout 900 -j$(JOBS) $(TESTS_$*)
 
 test: check-release check-asan check-tsan
 

@@ -51,6 +51,13 @@ bool holds(const fs::path& mount_point, const fs::path& directory) {
   return end == mount_point.end() || (end->empty() && std::next(end) == mount_point.end());
 }
 
+// A sanitized build takes twenty times as long for a copy: others must not go by what it has measured.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr const char* kBuild = " (sanitized)";
+#else
+constexpr const char* kBuild = "";
+#endif
+
 // The last mount on the longest mount point above the directory, with the host's name: the cache may be shared by many.
 std::string mount_of(const std::string& directory) {
   std::error_code ignored;
@@ -75,7 +82,7 @@ std::string mount_of(const std::string& directory) {
   }
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  return std::string(host) + " " + best;
+  return std::string(host) + " " + best + kBuild;
 }
 
 std::string directory_of(const std::string& path) {
@@ -155,6 +162,11 @@ Json read_cache() {
   return none;
 }
 
+bool is_fresh(const Json& profile) {
+  const std::int64_t age = std::time(nullptr) - profile.at("measured_at").get<std::int64_t>();
+  return age >= 0 && age < kLifetime;
+}
+
 std::optional<Profile> cached_profile(const std::string& mount) {
   const Json cache = read_cache();
   const auto found = cache["profiles"].find(mount);
@@ -165,8 +177,7 @@ std::optional<Profile> cached_profile(const std::string& mount) {
     profile.write = costs_in(found->at("write"));
     for (const Constant& each : kConstants) profile.*each.seconds = number_in(*found, each.name, 1e-13, 1e3);
     profile.measured_at = found->at("measured_at").get<std::int64_t>();
-    const std::int64_t age = std::time(nullptr) - profile.measured_at;
-    if (age >= 0 && age < kLifetime) return profile;
+    if (is_fresh(*found)) return profile;
   } catch (const std::exception&) {
     static std::once_flag warned;
     std::call_once(warned, [] { warn(cache_path() + ": a profile in it is not one, and is ignored"); });
@@ -180,7 +191,10 @@ Status write_cache(const std::string& mount, const std::optional<Profile>& profi
     const std::string path = cache_path();
     if (path.empty()) return fail(Code::kOther, "neither XDG_CACHE_HOME nor HOME names a directory for the cache");
     Json cache = read_cache();
-    cache["profiles"].erase(mount);
+    for (auto it = cache["profiles"].begin(); it != cache["profiles"].end();) {
+      const bool fresh = guarded([&]() -> Result<bool> { return is_fresh(*it); }).value_or(false);
+      it = fresh && it.key() != mount ? std::next(it) : cache["profiles"].erase(it);
+    }
     if (profile) cache["profiles"][mount] = to_json(*profile);
     std::error_code error;
     fs::create_directories(fs::path(path).parent_path(), error);

@@ -76,6 +76,20 @@ TEST_F(Profiles, OldOnesAreMeasuredAnew) {
   EXPECT_LT(read_cache()["profiles"].front()["read"]["request_seconds"].get<double>(), 0.5);
 }
 
+TEST_F(Profiles, OldOnesOfOtherMountsAreDropped) {
+  profile_of_new_process();
+  Json cached = read_cache();
+  const Json profile = cached["profiles"].front();
+  Json old = profile;
+  old["measured_at"] = std::time(nullptr) - 25 * 3600;
+  cached["profiles"] = {{"host fresh", profile}, {"host old", old}, {"host none", 7}};
+  write_cache(cached.dump());
+  profile_of_new_process();
+  const Json left = read_cache()["profiles"];
+  EXPECT_EQ(left.size(), 2u) << left;
+  EXPECT_TRUE(left.contains("host fresh")) << left;
+}
+
 TEST_F(Profiles, GarbageAndOtherVersionsAreReplaced) {
   for (const char* text : {"", "{", "[]", "17", "{\"version\":1}", "{\"version\":1,\"profiles\":[1]}",
                            "{\"version\":0,\"profiles\":{\"x\":1}}", "{\"version\":99,\"profiles\":7}"}) {
