@@ -49,6 +49,20 @@ constexpr std::uint32_t power_of_x(std::uint64_t exponent) {
   return result;
 }
 
+// x^(8 * step * i + more).
+constexpr std::size_t kSteps = 128;
+constexpr std::array<std::uint32_t, kSteps> powers_by(std::size_t step, std::uint64_t more = 0) {
+  std::array<std::uint32_t, kSteps> powers{power_of_x(more)};
+  for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = product(power_of_x(8 * step), powers[i - 1]);
+  return powers;
+}
+
+// state * x^(8 * bytes), bytes < kSteps^2.
+std::uint32_t moved_by_table(std::uint32_t state, std::size_t bytes) {
+  static constexpr auto kNear = powers_by(1), kFar = powers_by(kSteps);
+  return product(kFar[bytes / kSteps], product(kNear[bytes % kSteps], state));
+}
+
 constexpr auto kTable = [] {
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t i = 0; i < table.size(); ++i) {
@@ -64,6 +78,8 @@ std::uint32_t by_table(const std::byte* data, std::size_t length, std::uint32_t 
 }
 
 #ifdef __x86_64__
+bool has_instruction() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"); }
+
 #define STRIDIO_CRC_TARGET __attribute__((target("sse4.2,pclmul")))
 
 std::uint64_t word(const std::byte* data) {
@@ -78,6 +94,17 @@ template <std::size_t bytes>
 STRIDIO_CRC_TARGET __m128i moved_by(std::uint64_t state) {
   constexpr std::uint32_t kFactor = power_of_x(8 * bytes - 33);
   return _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<std::int64_t>(state)), _mm_cvtsi64_si128(kFactor), 0);
+}
+
+STRIDIO_CRC_TARGET std::uint32_t moved_by_instruction(std::uint32_t state, std::size_t bytes) {
+  constexpr std::uint64_t kOrder = 0x7fffffff;  // of x
+  static_assert(power_of_x(kOrder) == kOne);
+  static constexpr auto kNear = powers_by(1, kOrder - 33), kFar = powers_by(kSteps, kOrder - 33);
+  const auto times = [](std::uint64_t a, std::uint32_t b) STRIDIO_CRC_TARGET {
+    const __m128i both = _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<std::int64_t>(a)), _mm_cvtsi64_si128(b), 0);
+    return _mm_crc32_u64(0, static_cast<std::uint64_t>(_mm_cvtsi128_si64(both)));
+  };
+  return static_cast<std::uint32_t>(times(times(state, kNear[bytes % kSteps]), kFar[bytes / kSteps]));
 }
 
 // As much of the data as three lanes of this length take, again and again.
@@ -103,7 +130,7 @@ STRIDIO_CRC_TARGET std::uint32_t by_instruction(const std::byte* data, std::size
   return by_table(data, length, static_cast<std::uint32_t>(state));
 }
 
-#define STRIDIO_FOLD_TARGET __attribute__((target("avx512f,avx512vl,vpclmulqdq,sse4.2,pclmul")))
+#define STRIDIO_FOLD_TARGET __attribute__((target("avx,avx512f,avx512vl,vpclmulqdq,sse4.2,pclmul")))
 
 // What each 128 bits are multiplied by to stand `bits` earlier: their first half, which comes first, by the low word.
 template <std::uint64_t bits>
@@ -148,6 +175,7 @@ STRIDIO_FOLD_TARGET std::uint32_t by_folding(const std::byte* data, std::size_t 
     _mm512_storeu_si512(words, a);
     for (const std::uint64_t each : words) sum = _mm_crc32_u64(sum, each);
     state = static_cast<std::uint32_t>(sum);
+    _mm256_zeroupper();  // else what comes next, for older processors, waits a hundred cycles for these registers
   }
   return by_instruction(data, length, state);
 }
@@ -158,10 +186,20 @@ using Way = std::uint32_t (*)(const std::byte*, std::size_t, std::uint32_t);
 std::vector<Way> ways() {
   std::vector<Way> all{by_table};
 #ifdef __x86_64__
-  if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul")) return all;
+  if (!has_instruction()) return all;
   all.push_back(by_instruction);
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq"))
     all.push_back(by_folding);
+#endif
+  return all;
+}
+
+using Move = std::uint32_t (*)(std::uint32_t, std::size_t);
+
+std::vector<Move> moves() {
+  std::vector<Move> all{moved_by_table};
+#ifdef __x86_64__
+  if (has_instruction()) all.push_back(moved_by_instruction);
 #endif
   return all;
 }
@@ -177,6 +215,24 @@ std::vector<std::uint32_t> crc32c_by_all_ways(std::span<const std::byte> bytes, 
   std::vector<std::uint32_t> sums;
   for (const Way way : ways()) sums.push_back(~way(bytes.data(), bytes.size(), ~before));
   return sums;
+}
+
+std::uint32_t crc32c_of_part(std::span<const std::byte> part, Bytes behind) {
+  static const Way fastest = ways().back();
+  static const Move moved = moves().back();
+  return moved(fastest(part.data(), part.size(), 0), static_cast<std::size_t>(behind));
+}
+
+std::vector<std::uint32_t> crc32c_of_part_by_all_ways(std::span<const std::byte> part, Bytes behind) {
+  std::vector<std::uint32_t> sums;
+  for (const Way way : ways())
+    for (const Move moved : moves())
+      sums.push_back(moved(way(part.data(), part.size(), 0), static_cast<std::size_t>(behind)));
+  return sums;
+}
+
+std::uint32_t crc32c_from_parts(std::uint32_t all_parts, Bytes length) {
+  return ~(product(power_of_x(8 * static_cast<std::uint64_t>(length)), ~0U) ^ all_parts);
 }
 
 std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, Bytes second_length) {

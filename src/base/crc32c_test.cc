@@ -39,5 +39,24 @@ TEST(Crc32c, PartsGiveTheSumOfTheWhole) {
   }
 }
 
+TEST(Crc32c, PartsInAnyOrderGiveTheSumOfTheWhole) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::byte> bytes(1 + random() % (i % 2 == 0 ? 100 : 1 << 14));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    std::uint32_t parts = 0;
+    for (std::size_t at = bytes.size(); at > 0;) {  // from the end on
+      const std::size_t length = 1 + random() % std::min<std::size_t>(at, 3000);
+      const auto part = std::span(bytes).subspan(at - length, length);
+      const auto behind = static_cast<Bytes>(bytes.size() - at);
+      const std::uint32_t sum = crc32c_of_part(part, behind);
+      for (const std::uint32_t each : crc32c_of_part_by_all_ways(part, behind)) EXPECT_EQ(each, sum);
+      parts ^= sum;
+      at -= length;
+    }
+    EXPECT_EQ(crc32c_from_parts(parts, std::ssize(bytes)), crc32c(bytes));
+  }
+}
+
 }  // namespace
 }  // namespace stridio
