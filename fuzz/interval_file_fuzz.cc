@@ -11,6 +11,7 @@
 #include "base/crc32c.h"
 #include "interval/check.h"
 #include "interval/generation.h"
+#include "interval/read_sums.h"
 #include "storage/memory.h"
 
 namespace {
@@ -232,6 +233,25 @@ Result<Data> read_all(Storage& storage, const Intervals& from, const SummedReque
   return bytes;
 }
 
+// By two, who take turns and verify together.
+Result<Data> read_in_turns(Storage& storage, const Intervals& from, Bytes turn, const SummedRequests& requests) {
+  Data bytes(static_cast<std::size_t>(from.size));
+  std::array<ReadSums, 2> sums;
+  for (Offset at = 0; at < from.size; at += turn) {
+    const Extent wanted{at, std::min(turn, from.size - at)};
+    const Span span{bytes.data() + at, wanted.length};
+    ReadSums& own = sums[static_cast<std::size_t>(at / turn % 2)];
+    RETURN_IF_ERROR(read_intervals(storage, from, {&wanted, 1}, {&span, 1}, requests, &own));
+  }
+  const Root& root = from.generation->root();
+  for (std::size_t rank = 0; rank < sums.size(); ++rank) {
+    const std::array<Data, 2> told{sums[0].by_rank(root, 2)[rank], sums[1].by_rank(root, 2)[rank]};
+    ASSIGN_OR_RETURN(const auto left, not_verified_by(told, *from.generation, storage));
+    RETURN_IF_ERROR(verify_cells(storage, *from.generation, left, requests));
+  }
+  return bytes;
+}
+
 // Whatever it says, its checksums are right.
 void check_header(Input in) {
   Header header{.generation = static_cast<std::uint64_t>(in.number()),
@@ -283,6 +303,8 @@ void check_whole(Input in) {
   Intervals from{*generation, file->root.size, file->root.size, {}};
   const auto whole = read_all(*file->storage, from, kByCalls);
   check(whole && *whole == committed, "what is read is what is stored");
+  const auto in_turns = read_in_turns(*file->storage, from, std::max<Bytes>(1000, file->root.size / 50), kByMappings);
+  check(in_turns && *in_turns == committed, "it is what those read who read together");
   check(file->root.live() <= static_cast<Bytes>(committed.size()), "no byte has two places");
 
   // Cut, and written over.
@@ -336,8 +358,12 @@ void check_whole(Input in) {
   if (!damaged) return;
   if (in.number() % 2 == 0)
     for (std::size_t i = 0; i < file->maps.size(); ++i) (*damaged)->keep_from(**generation, i);
-  const auto after = read_all(*file->storage, {*damaged, file->root.size, file->root.size, {}}, kByMappings);
+  const Intervals rest{*damaged, file->root.size, file->root.size, {}};
+  const auto after = read_all(*file->storage, rest, kByMappings);
   check(!after || *after == committed, "damage is told, or harmless");
+  const auto turn = std::max<Bytes>(file->root.size / 50, 1 + in.number() % 5000);
+  const auto together = read_in_turns(*file->storage, rest, turn, in.number() % 2 == 0 ? kByCalls : kByMappings);
+  check(!together || *together == committed, "damage is told to those who read together, or harmless");
 }
 
 }  // namespace

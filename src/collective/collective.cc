@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/cores.h"
+#include "base/guarded.h"
 #include "collective/agreement.h"
 #include "collective/entry.h"
 #include "storage/forwarding.h"
@@ -46,15 +47,11 @@ Result<Transferred> independent(Group& group, Storage& storage, const Collective
   return moved;
 }
 
-// Of what all read each verifies a share, if anybody has left some to the others.
-Result<Transferred> read_shares(Group& group, Storage& storage, const CollectiveRequest& request,
-                                const AccessPlan& plan, std::span<const FileDomain> shares, double& seconds,
-                                Times& times) {
+// All verify what they have read, if anybody cannot do so alone.
+Result<Transferred> read_together(Group& group, Storage& storage, const CollectiveRequest& request,
+                                  const AccessPlan& plan, double& seconds, Times& times) {
   const auto start = Clock::now();
-  Extent share;
-  for (const FileDomain& domain : shares)
-    if (domain.aggregator == group.rank()) share = domain.range;
-  const auto shared = storage.share_read(share);
+  const auto shared = storage.share_read();
   const auto moved =
       shared ? execute(plan, **shared, request.direction, request.file, request.memory, times) : fail(shared.error());
   seconds = seconds_since(start);
@@ -72,10 +69,18 @@ Result<Transferred> read_shares(Group& group, Storage& storage, const Collective
   for (const Read& each : all) verdicts.push_back(each.verdict);
   RETURN_IF_ERROR(worst(verdicts));
   if (std::none_of(all.begin(), all.end(), [](const Read& each) { return each.leaves_some; })) return moved;
-  Status verified;
+  std::vector<Buffer> mine_to(static_cast<std::size_t>(group.size())), told;
+  Status verified = guarded([&]() -> Status {
+    mine_to = (*shared)->sums(group.size());
+    return {};
+  });
   {
+    const Stopwatch watch(times.exchange);
+    ASSIGN_OR_RETURN(told, alltoallv(group, mine_to));
+  }
+  if (verified) {
     const Stopwatch watch(times.storage);
-    verified = (*shared)->verify_rest();
+    verified = (*shared)->verify(told);
   }
   const Stopwatch watch(times.waiting);
   RETURN_IF_ERROR(agree(group, verified));
@@ -118,12 +123,8 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   switch (plan.strategy) {
     case Strategy::kNothing: break;
     case Strategy::kIndependent: {
-      if (plan.domains.empty()) {
-        ASSIGN_OR_RETURN(outcome.moved, independent(group, storage, request, own, outcome.seconds, times));
-      } else {
-        ASSIGN_OR_RETURN(outcome.moved,
-                         read_shares(group, storage, request, own, plan.domains, outcome.seconds, times));
-      }
+      const auto access = plan.verifies_together ? read_together : independent;
+      ASSIGN_OR_RETURN(outcome.moved, access(group, storage, request, own, outcome.seconds, times));
       outcome.own_method = own.method;
       outcome.planned_seconds = own.uncorrected_seconds;
       outcome.method = name_of(own.method);

@@ -1,8 +1,8 @@
 // Reading: the requested extents, slice by slice, become pieces of what is stored; these are sorted by where they are
 // stored and fetched cell by cell, many cells in one mapping or request, since a cell is what a checksum can be verified of.
 // From a mapping only the pieces are copied. By a request, a cell of few pieces goes straight to where they belong in the
-// user's memory, and only what is between them to a buffer. Who has a share verifies the cells in it, and of others reads the
-// pieces alone where that takes less.
+// user's memory, and only what is between them to a buffer. Who reads together with others has all of few cells: then pieces are
+// read alone where that takes less, and each is summed for itself (read_sums.h).
 #include "interval/generation.h"
 
 #include <fmt/format.h>
@@ -16,6 +16,7 @@
 #include <queue>
 
 #include "base/crc32c.h"
+#include "interval/read_sums.h"
 #include "storage/request.h"
 
 namespace stridio {
@@ -215,8 +216,7 @@ constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
 struct Wanted {
   Offset stored = 0;
   Bytes length = 0;
-  std::byte* data = nullptr;  // null: it is only verified
-  bool mine = true;           // by this reader
+  std::byte* data = nullptr;
 };
 
 struct Source {
@@ -227,17 +227,31 @@ struct Source {
   std::vector<Wanted> wanted = {};           // what is to be fetched, as a rule in the order in which it is stored
 };
 
+tl::unexpected<Error> truncated(const Storage& storage) {
+  return fail(Error{.code = Code::kIo,
+                    .what = "the interval file is truncated: data are missing at its end",
+                    .path = storage.path()});
+}
+
+tl::unexpected<Error> damaged(const Storage& storage, Extent cell) {
+  return fail(
+      Error{.code = Code::kIo,
+            .what = fmt::format("the interval file is damaged: the data stored at {} .. {} have a wrong checksum",
+                                cell.offset, cell.end()),
+            .path = storage.path()});
+}
+
 class Reader {
  public:
-  // `share`: null: all that is met is verified.
-  Reader(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadShare* share)
+  // `sums`: null: all that is met is verified.
+  Reader(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadSums* sums)
       : storage_(storage),
         from_(from),
-        most_cells_(static_cast<std::size_t>(std::max<Bytes>(1, requests.longest_read / kCell))),
+        longest_(requests.longest_read),
         least_mapped_(requests.least_mapped),
         calls_a_page_(requests.calls_a_page),
-        share_(share) {
-    if (share_) share_->verified.resize(from.generation->root().parts.size());
+        sums_(sums) {
+    if (sums_) sums_->parts.resize(from.generation->root().parts.size());
     for (const IntervalMap& layer : from.layers) sources_.push_back({MapCursor(layer)});
     layers_ = sources_.size();
     used_.resize(from.generation->root().parts.size());
@@ -271,22 +285,7 @@ class Reader {
     return moved;
   }
 
-  // What of the share no read has met.
-  Status verify_rest() {
-    Transferred moved;
-    const Extent range = intersect(share_->range, {0, from_.size});
-    for (Offset at = range.offset; at < range.end();) {
-      const Extent slice{at, std::min(kLongestSlice, range.end() - at)};
-      RETURN_IF_ERROR(use_parts(slice));
-      at = find(0, slice, nullptr);
-      RETURN_IF_ERROR(fetch(moved));
-    }
-    return {};
-  }
-
  private:
-  static std::byte* ahead(std::byte* data, Bytes bytes) { return data ? data + bytes : nullptr; }
-
   // Parts in the order of their first bytes, and sources in that of the pieces that come next: what is asked for in ascending order
   // costs what its pieces cost, however many processes have written the file.
   void begin_at(Offset offset) {
@@ -316,6 +315,7 @@ class Reader {
       if (used_[i] || intersect(parts[i].bounds, range).empty()) continue;
       used_[i] = true;
       ASSIGN_OR_RETURN(auto part, from_.generation->part(i, storage_));
+      if (sums_) sums_->parts[i].resize(part->sums.size());
       Source source{MapCursor(part->map), &parts[i], part};
       std::int64_t sums = 0;
       for (const Extent& run : parts[i].runs) {
@@ -341,19 +341,19 @@ class Reader {
     for (cursor.seek(at); !cursor.done(); cursor.next()) {
       const Piece piece = cursor.piece().clipped(range);
       if (piece.length == 0) break;
-      at = find(layer + 1, {at, piece.logical - at}, ahead(data, at - range.offset));
+      at = find(layer + 1, {at, piece.logical - at}, data + (at - range.offset));
       if (at < piece.logical || is_full()) return at;
-      want(layer, piece, ahead(data, piece.logical - range.offset));
+      want(layer, piece, data + (piece.logical - range.offset));
       at = piece.end();
     }
-    return find(layer + 1, {at, range.end() - at}, ahead(data, at - range.offset));
+    return find(layer + 1, {at, range.end() - at}, data + (at - range.offset));
   }
 
   Offset find_committed(Extent range, std::byte* data) {
     const Extent present = intersect(range, {0, from_.cut});
     Offset at = range.offset;
     const auto fill_to = [&](Offset end) {
-      if (data && end > at) std::memset(ahead(data, at - range.offset), 0, static_cast<std::size_t>(end - at));
+      if (end > at) std::memset(data + (at - range.offset), 0, static_cast<std::size_t>(end - at));
       at = end;
     };
     while (at < present.end() && !ahead_.empty() && ahead_.top().first < present.end() && !is_full()) {
@@ -363,7 +363,7 @@ class Reader {
       const Piece whole = cursor.piece(), piece = whole.clipped({at, present.end() - at});
       if (piece.length > 0) {
         fill_to(piece.logical);
-        want(source, piece, ahead(data, at - range.offset));
+        want(source, piece, data + (at - range.offset));
         at = piece.end();
       }
       if (at == whole.end()) {
@@ -379,36 +379,37 @@ class Reader {
 
   // Cell by cell.
   void want(std::size_t source, Piece piece, std::byte* data) {
-    if (!data && source < layers_) return;  // it has no sum
     while (piece.length > 0) {
       const Bytes length = std::min(piece.length, kCell - piece.stored % kCell);
-      const bool mine = !share_ || !intersect({piece.logical, length}, share_->range).empty();
-      sources_[source].wanted.push_back({piece.stored, length, data, mine});
+      sources_[source].wanted.push_back({piece.stored, length, data});
       ++wanted_;
       piece = {piece.logical + length, piece.length - length, piece.stored + length};
-      data = ahead(data, length);
+      data += length;
     }
   }
 
   struct Cell {
     Extent stored;
     std::uint32_t sum = 0;
+    std::size_t part = 0;
     std::int64_t number = -1;  // among the part's; less than 0: it has no sum
-    bool verify = true;
+    bool verify = true;        // whole; else what is wanted of it is summed for itself
     std::span<const Wanted> wanted = {};
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
     std::size_t first_span = 0, last_span = 0;
   };
 
-  static Cell cell_of(const Source& source, const Wanted& wanted) {
+  Cell cell_of(const Source& source, const Wanted& wanted) const {
     if (!source.entry) return {.stored = {wanted.stored, wanted.length}, .verify = false};
     const auto& runs = source.entry->runs;
     const auto run = std::upper_bound(runs.begin(), runs.end(), wanted.stored,
                                       [](Offset offset, const Extent& each) { return offset < each.end(); });
     const std::int64_t sum =
         source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell - run->offset / kCell;
-    return {
-        .stored = cell_at(*run, wanted.stored), .sum = source.part->sums[static_cast<std::size_t>(sum)], .number = sum};
+    return {.stored = cell_at(*run, wanted.stored),
+            .sum = source.part->sums[static_cast<std::size_t>(sum)],
+            .part = static_cast<std::size_t>(source.entry - from_.generation->root().parts.data()),
+            .number = sum};
   }
 
   Status fetch(Transferred& moved) {
@@ -419,7 +420,7 @@ class Reader {
       for (std::size_t next = 0; next < wanted.size();) RETURN_IF_ERROR(fetch_cells(source, next, moved));
     }
     if (!batch_.empty()) RETURN_IF_ERROR(fetch_batch(moved));
-    if (!pieces_.empty()) RETURN_IF_ERROR(fetch_pieces(moved));
+    if (!singles_.empty()) RETURN_IF_ERROR(fetch_singles(moved));
     for (Source& source : sources_) source.wanted.clear();
     wanted_ = 0;
     return {};
@@ -432,15 +433,15 @@ class Reader {
       const std::span<const Cell> group = left.first(count_near(left));
       left = left.subspan(group.size());
       if (is_worth_calls(group)) {
-        for (const Cell& cell : group) pieces_.insert(pieces_.end(), cell.wanted.begin(), cell.wanted.end());
+        for (const Cell& cell : group) RETURN_IF_ERROR(fetch_singly(cell, moved));
         continue;
       }
       ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
       for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
         batch_.push_back(group[i]);
-        if (batch_.size() == most_cells_) RETURN_IF_ERROR(fetch_batch(moved));
+        batch_.back().verify = group[i].number >= 0;
+        if (std::ssize(batch_) >= longest_ / kCell) RETURN_IF_ERROR(fetch_batch(moved));
       }
-      note_verified(source, group);
     }
     return {};
   }
@@ -458,39 +459,33 @@ class Reader {
       cell.wanted = std::span(wanted).subspan(first, next - first);
       cells.push_back(cell);
     }
-    if (share_ && source.entry) choose_verified(source, cells);
+    if (sums_ && source.entry) choose_verified(cells);
     return cells;
   }
 
-  // Who wants little more than bytes of whole cells verifies them all, while they are in the caches; else those of the share.
-  void choose_verified(const Source& source, std::vector<Cell>& cells) {
-    const std::vector<bool>& verified = share_->verified[part_of(source)];
-    const auto is_mine = [](const Wanted& each) { return each.mine; };
+  // Who wants little more than bytes of whole cells verifies these, while they are in the caches.
+  void choose_verified(std::vector<Cell>& cells) const {
     Bytes wanted = 0, stored = 0;
     for (const Cell& cell : cells) {
       stored += cell.stored.length;
-      for (const Wanted& each : cell.wanted) wanted += each.data ? each.length : 0;
+      for (const Wanted& each : cell.wanted) wanted += each.length;
     }
-    const bool all = kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
-    for (Cell& cell : cells) {
-      const bool known = !verified.empty() && verified[static_cast<std::size_t>(cell.number)];
-      cell.verify = !known && (all || std::any_of(cell.wanted.begin(), cell.wanted.end(), is_mine));
-      share_->leaves_some = share_->leaves_some || !(known || cell.verify);
-    }
-    std::erase_if(cells, [](const Cell& cell) { return !cell.verify && !cell.wanted[0].data; });
+    const bool whole = kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
+    for (Cell& cell : cells) cell.verify = whole;
   }
 
-  std::size_t part_of(const Source& source) const {
-    return static_cast<std::size_t>(source.entry - from_.generation->root().parts.data());
+  // Of a whole cell.
+  bool is_right(const Cell& cell, std::uint32_t sum) {
+    if (sum != cell.sum) return false;
+    if (sums_) sums_->parts[cell.part][static_cast<std::size_t>(cell.number)].bytes = ReadSums::Cell::kVerified;
+    return true;
   }
 
-  // They will have been when the read has succeeded.
-  void note_verified(const Source& source, std::span<const Cell> cells) {
-    if (!share_ || !source.entry) return;
-    std::vector<bool>& verified = share_->verified[part_of(source)];
-    verified.resize(source.part->sums.size());
-    for (const Cell& cell : cells)
-      if (cell.verify) verified[static_cast<std::size_t>(cell.number)] = true;
+  // Of a piece that has been read: what was just copied is sooner read where it came from than where it goes.
+  void add_sum(std::size_t part, std::int64_t number, Offset end, const Wanted& piece, const std::byte* bytes) {
+    if (!sums_ || number < 0) return;
+    const std::span<const std::byte> all(bytes, static_cast<std::size_t>(piece.length));
+    sums_->add(part, number, crc32c_of_part(all, end - piece.stored - piece.length), piece.length);
   }
 
   // How many of them, from the first on, are so near each other that they go into one mapping.
@@ -504,9 +499,9 @@ class Reader {
     return count;
   }
 
-  // Whether others verify them, and to read each piece by itself takes less than to map them, or to read them whole.
+  // Whether not all of them is needed, and to read each piece by itself takes less than to map them, or to read them whole.
   bool is_worth_calls(std::span<const Cell> cells) const {
-    if (!share_ || cells[0].verify) return false;
+    if (!sums_ || cells[0].verify) return false;
     Bytes pieces = 0, unwanted = 0;
     for (const Cell& cell : cells) {
       pieces += std::ssize(cell.wanted);
@@ -528,8 +523,12 @@ class Reader {
       for (const Cell& cell : cells) {
         const std::byte* const at = data + (cell.stored.offset - range.offset);
         if (cell.stored.end() > range.offset + present) break;
-        for (const Wanted& wanted : cell.wanted) copy(wanted, at + (wanted.stored - cell.stored.offset));
-        if (cell.verify && !wrong && crc32c({at, static_cast<std::size_t>(cell.stored.length)}) != cell.sum)
+        for (const Wanted& wanted : cell.wanted) {
+          const std::byte* const from = at + (wanted.stored - cell.stored.offset);
+          copy(wanted, from);
+          if (!cell.verify) add_sum(cell.part, cell.number, cell.stored.end(), wanted, from);
+        }
+        if (cell.verify && !wrong && !is_right(cell, crc32c({at, static_cast<std::size_t>(cell.stored.length)})))
           wrong = &cell;
       }
       return present;
@@ -537,47 +536,43 @@ class Reader {
     if (!mapped && mapped.error().code == Code::kUnsupportedOperation) return false;
     if (!mapped) return fail(mapped.error());
     moved.requests += mapped->requests;
-    if (mapped->eof) return truncated();
-    if (wrong) return damaged(*wrong);
+    if (mapped->eof) return truncated(storage_);
+    if (wrong) return damaged(storage_, wrong->stored);
     return true;
   }
 
   static void copy(const Wanted& to, const std::byte* from) {
-    if (to.data) std::memcpy(to.data, from, static_cast<std::size_t>(to.length));
+    std::memcpy(to.data, from, static_cast<std::size_t>(to.length));
   }
 
-  Status fetch_pieces(Transferred& moved) {
+  // No more at once than are in the caches when they are summed.
+  Status fetch_singly(const Cell& cell, Transferred& moved) {
+    for (const Wanted& piece : cell.wanted) {
+      singles_.push_back({piece, cell.part, cell.number, cell.stored.end()});
+      single_bytes_ += piece.length;
+      if (single_bytes_ >= longest_) RETURN_IF_ERROR(fetch_singles(moved));
+    }
+    return {};
+  }
+
+  Status fetch_singles(Transferred& moved) {
     std::vector<Extent> extents;
     spans_.clear();
-    Bytes all = 0;
-    for (const Wanted& piece : pieces_) {
+    for (const auto& [piece, part, number, end] : singles_) {
       extents.push_back({piece.stored, piece.length});
       spans_.push_back({piece.data, piece.length});
-      all += piece.length;
     }
-    pieces_.clear();
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
     moved.requests += got.requests;
-    return got.bytes < all ? Status(truncated()) : Status();
-  }
-
-  tl::unexpected<Error> truncated() const {
-    return fail(Error{.code = Code::kIo,
-                      .what = "the interval file is truncated: data are missing at its end",
-                      .path = storage_.path()});
-  }
-
-  tl::unexpected<Error> damaged(const Cell& cell) const {
-    return fail(
-        Error{.code = Code::kIo,
-              .what = fmt::format("the interval file is damaged: the data stored at {} .. {} have a wrong checksum",
-                                  cell.stored.offset, cell.stored.end()),
-              .path = storage_.path()});
+    if (got.bytes < single_bytes_) return truncated(storage_);
+    for (const auto& [piece, part, number, end] : singles_) add_sum(part, number, end, piece, piece.data);
+    singles_.clear();
+    single_bytes_ = 0;
+    return {};
   }
 
   // Few pieces, and no byte is wanted twice.
   bool in_place(const Cell& cell) const {
-    if (!cell.wanted[0].data) return false;
     const auto pieces = std::ssize(cell.wanted);
     if (pieces > 1 && pieces * kLeastInPlace > cell.stored.length) return false;
     for (std::size_t i = 1; i < cell.wanted.size(); ++i)
@@ -630,9 +625,9 @@ class Reader {
     }
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
     moved.requests += got.requests;
-    if (got.bytes < all) return truncated();
+    if (got.bytes < all) return truncated(storage_);
     for (const Cell& cell : batch_) {
-      if (cell.verify && sum_of(cell) != cell.sum) return damaged(cell);
+      if (cell.verify && !is_right(cell, sum_of(cell))) return damaged(storage_, cell.stored);
       for (std::size_t i = 0; !cell.in_place && i < cell.wanted.size(); ++i)
         copy(cell.wanted[i], spans_[cell.first_span].data + (cell.wanted[i].stored - cell.stored.offset));
     }
@@ -649,21 +644,28 @@ class Reader {
 
   Storage& storage_;
   const Intervals& from_;
-  const std::size_t most_cells_;  // in one request
+  const Bytes longest_;  // request
   const Bytes least_mapped_;
   const double calls_a_page_;
-  ReadShare* const share_;
+  ReadSums* const sums_;
   std::vector<Source> sources_;  // the layers first
   std::size_t layers_ = 0;
   std::vector<bool> used_;                       // of the generation's parts
   std::size_t next_part_ = 0;                    // ... in the order in which they begin
   using Ahead = std::pair<Offset, std::size_t>;  // where a source's next piece begins, and the source
   std::priority_queue<Ahead, std::vector<Ahead>, std::greater<>> ahead_;
-  Offset position_ = 0;         // what has been asked for lies before
-  std::size_t wanted_ = 0;      // of all sources
-  std::vector<Cell> batch_;     // to be read by one request
-  std::vector<Wanted> pieces_;  // ... each by itself
-  std::vector<Span> spans_;     // of its cells
+  Offset position_ = 0;      // what has been asked for lies before
+  std::size_t wanted_ = 0;   // of all sources
+  std::vector<Cell> batch_;  // to be read by one request
+  std::vector<Span> spans_;  // of its cells
+  struct Single {
+    Wanted piece;
+    std::size_t part;
+    std::int64_t cell;
+    Offset end;  // of the cell
+  };
+  std::vector<Single> singles_;  // to be read each by itself
+  Bytes single_bytes_ = 0;
   std::unique_ptr<std::byte[]> staging_;
   Bytes staging_size_ = 0;
 };
@@ -671,12 +673,46 @@ class Reader {
 }  // namespace
 
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
-                                   std::span<const Span> memory, const SummedRequests& requests, ReadShare* share) {
-  return Reader(storage, from, requests, share).read(extents, memory);
+                                   std::span<const Span> memory, const SummedRequests& requests, ReadSums* sums) {
+  return Reader(storage, from, requests, sums).read(extents, memory);
 }
 
-Status verify_rest(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadShare& share) {
-  return Reader(storage, from, requests, &share).verify_rest();
+Status verify_cells(Storage& storage, Generation& generation, std::span<const CellOfPart> cells,
+                    const SummedRequests& requests) {
+  const Root& root = generation.root();
+  std::vector<Extent> stored;
+  std::vector<std::uint32_t> sums;
+  std::vector<std::byte> bytes;
+  Bytes wanted = 0;
+  const auto verify = [&]() -> Status {
+    bytes.resize(static_cast<std::size_t>(wanted));
+    const Span all{bytes.data(), wanted};
+    ASSIGN_OR_RETURN(const Transferred got, storage.readv(stored, {&all, 1}));
+    if (got.bytes < wanted) return truncated(storage);
+    const std::byte* at = bytes.data();
+    for (std::size_t i = 0; i < stored.size(); at += stored[i++].length)
+      if (crc32c({at, static_cast<std::size_t>(stored[i].length)}) != sums[i]) return damaged(storage, stored[i]);
+    stored.clear();
+    sums.clear();
+    wanted = 0;
+    return {};
+  };
+  for (std::size_t next = 0; next < cells.size();) {
+    const std::size_t i = cells[next].part;
+    ASSIGN_OR_RETURN(const auto part, generation.part(i, storage));
+    std::int64_t number = 0;  // of the run's first cell
+    for (const Extent& run : root.parts[i].runs) {
+      const std::int64_t behind = number + cells_of(run);
+      for (; next < cells.size() && cells[next].part == i && cells[next].cell < behind; ++next) {
+        stored.push_back(intersect(run, {down_to_cell(run.offset) + (cells[next].cell - number) * kCell, kCell}));
+        sums.push_back(part->sums[static_cast<std::size_t>(cells[next].cell)]);
+        wanted += stored.back().length;
+        if (wanted >= requests.longest_read) RETURN_IF_ERROR(verify());
+      }
+      number = behind;
+    }
+  }
+  return wanted > 0 ? verify() : Status();
 }
 
 }  // namespace stridio

@@ -75,20 +75,19 @@ struct Intervals {
   std::vector<IntervalMap> layers;  // each hides those behind it, and all the generation
 };
 
-// What one of several readers of the same generation verifies. Where a read fails it is of no use any more.
-struct ReadShare {
-  Extent range;                                  // of the logical file
-  std::vector<std::vector<bool>> verified = {};  // of each part's cells; empty: none
-  bool leaves_some = false;                      // of what was read: to the others, whose share it is
+struct CellOfPart {
+  std::size_t part = 0;
+  std::int64_t cell = 0;
 };
+struct ReadSums;
 
 // As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo where one
-// is wrong. With a share at least what lies in it is checked, and told whether some is left to the others. Memory: some
-// megabytes.
+// is wrong. Where `sums` are kept, cells of which only a part was read are not checked. Memory: some megabytes.
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests,
-                                   ReadShare* share = nullptr);
-// The cells with bytes in the share that were not verified when bytes of theirs were read.
-Status verify_rest(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadShare& share);
+                                   ReadSums* sums = nullptr);
+// Reads these cells, which ascend, for nothing but to check them.
+Status verify_cells(Storage& storage, Generation& generation, std::span<const CellOfPart> cells,
+                    const SummedRequests& requests);
 
 }  // namespace stridio

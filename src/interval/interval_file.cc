@@ -13,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/guarded.h"
 #include "collective/agreement.h"
+#include "interval/read_sums.h"
 #include "storage/request.h"
 
 namespace stridio {
@@ -73,32 +74,38 @@ Result<Transferred> IntervalFile::readv(std::span<const Extent> extents, std::sp
   return guarded([&] { return read_intervals(*storage_, seen, extents, memory, requests_); });
 }
 
-Result<std::unique_ptr<SharedRead>> IntervalFile::share_read(Extent share) {
+Result<std::unique_ptr<SharedRead>> IntervalFile::share_read() {
   class Shared final : public SharedRead {
    public:
-    Shared(IntervalFile& file, std::shared_lock<std::shared_mutex> epoch, Intervals seen, Extent share)
-        : SharedRead(file), file_(file), epoch_(std::move(epoch)), seen_(std::move(seen)), share_{share} {}
+    Shared(IntervalFile& file, std::shared_lock<std::shared_mutex> epoch, Intervals seen)
+        : SharedRead(file), file_(file), epoch_(std::move(epoch)), seen_(std::move(seen)) {}
     Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
       if (auto valid = check_request(extents, memory); !valid)
         return file_.refuse(valid.error().code, valid.error().what);
-      return guarded([&] { return read_intervals(*file_.storage_, seen_, extents, memory, file_.requests_, &share_); });
+      return guarded([&] { return read_intervals(*file_.storage_, seen_, extents, memory, file_.requests_, &sums_); });
     }
     Result<Bytes> size() override { return seen_.size; }
-    bool leaves_some() const override { return share_.leaves_some; }
-    Status verify_rest() override {
-      return guarded([&] { return stridio::verify_rest(*file_.storage_, seen_, file_.requests_, share_); });
+    bool leaves_some() const override { return sums_.leaves_some(); }
+    std::vector<std::vector<std::byte>> sums(int ranks) const override {
+      return sums_.by_rank(seen_.generation->root(), ranks);
+    }
+    Status verify(std::span<const std::vector<std::byte>> told) override {
+      return guarded([&]() -> Status {
+        ASSIGN_OR_RETURN(const auto left, not_verified_by(told, *seen_.generation, *file_.storage_));
+        return verify_cells(*file_.storage_, *seen_.generation, left, file_.requests_);
+      });
     }
 
    private:
     IntervalFile& file_;
     const std::shared_lock<std::shared_mutex> epoch_;
     const Intervals seen_;
-    ReadShare share_;
+    ReadSums sums_;
   };
   return guarded([&]() -> Result<std::unique_ptr<SharedRead>> {
     auto epoch = stay_in_epoch();
     ASSIGN_OR_RETURN(Intervals seen, visible(kWholeFile));
-    return std::make_unique<Shared>(*this, std::move(epoch), std::move(seen), share);
+    return std::make_unique<Shared>(*this, std::move(epoch), std::move(seen));
   });
 }
 
@@ -473,10 +480,7 @@ Status IntervalFile::reserve(Bytes size) {
 
 Caps IntervalFile::caps() const {
   const Caps stored = storage_->caps();
-  return {.appends = true,
-          .shares_reads = stored.maps && requests_.least_mapped < SummedRequests::kNever,
-          .alignment = 1,
-          .preferred = stored.preferred};
+  return {.appends = true, .shares_reads = !is_far(), .alignment = 1, .preferred = stored.preferred};
 }
 
 tl::unexpected<Error> IntervalFile::too_many() const {

@@ -76,7 +76,7 @@ class IntervalFile final : public Storage {
   Result<Transferred> map(Extent range, bool writes, const MapBody& body) override;
   Result<Bytes> size() override;
   Status reserve(Bytes size) override;
-  Result<std::unique_ptr<SharedRead>> share_read(Extent share) override;
+  Result<std::unique_ptr<SharedRead>> share_read() override;
   // Of this process's bytes alone: only commit() makes a generation of them.
   Status sync() override { return storage_->sync(); }
   // They are stored together.

@@ -325,10 +325,10 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
 
 constexpr double kShared = 0.75;  // of all between the first and the last byte: so much is asked for
 
-// Where ranks want bytes of the same cells, each would verify all of these. In shares all between the first and the last byte
-// can be verified: it must not be much more than what was asked for.
-bool verify_in_shares(Direction direction, std::span<const RankShape> ranks, const Totals& totals,
-                      const Topology& topology, const CollectiveRules& rules) {
+// Where ranks want bytes of the same cells, each would read and sum all of these. Together each sums what it wants; cells of which
+// something is wanted by nobody are read once more, so there must not be many.
+bool verify_together(Direction direction, std::span<const RankShape> ranks, const Totals& totals,
+                     const Topology& topology, const CollectiveRules& rules) {
   const auto can = [](const RankShape& rank) { return rank.shares_reads; };
   if (direction == Direction::kWrite || topology.nodes > 1 || rules.one_by_one) return false;
   const bool filled = static_cast<double>(totals.size) >= kShared * static_cast<double>(totals.span());
@@ -440,8 +440,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
   plan.uncorrected_seconds = chosen ? two_phase.seconds / totals.two_phase_correction : independent.seconds;
   if (!chosen) {
-    if (verify_in_shares(direction, ranks, totals, topology, rules))
-      plan.domains = cut_domains(ranks, totals, pick_aggregators(static_cast<int>(ranks.size()), topology), 1);
+    plan.verifies_together = verify_together(direction, ranks, totals, topology, rules);
     return plan;
   }
 
@@ -484,8 +483,7 @@ std::string CollectivePlan::explain() const {
   std::string line = fmt::format("{} ({:.3g} ms)", name_of(strategy), seconds * 1e3);
   for (const CollectiveCandidate& candidate : considered) {
     if (candidate.strategy == strategy) {
-      const bool shares = strategy == Strategy::kIndependent && !domains.empty();
-      line += fmt::format(": {}{}", candidate.why(), shares ? ", verifying a share of all" : "");
+      line += fmt::format(": {}{}", candidate.why(), verifies_together ? ", verified together" : "");
     } else if (candidate.impossible) {
       line += fmt::format("; not {}: {}", name_of(candidate.strategy), candidate.impossible);
     } else {

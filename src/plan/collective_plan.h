@@ -89,16 +89,16 @@ struct CollectivePlan {
   static constexpr int kMostSlots = 3;
 
   Strategy strategy = Strategy::kNothing;
-  // Disjoint, ascending, covering every requested byte: of two-phase; or what each rank verifies, whoever reads it; or none.
-  std::vector<FileDomain> domains;
-  Bytes window = 0;       // an aggregator's buffer,
-  int slots = 2;          // of which it has so many where ranks share memory
-  Bytes largest_gap = 0;  // a read takes holes up to this along
-  bool whole = false;     // a read takes all of its domain: nobody asks where the requests leave holes
+  std::vector<FileDomain> domains;  // of two-phase; disjoint, ascending, covering every requested byte
+  Bytes window = 0;                 // an aggregator's buffer,
+  int slots = 2;                    // of which it has so many where ranks share memory
+  Bytes largest_gap = 0;            // a read takes holes up to this along
+  bool whole = false;               // a read takes all of its domain: nobody asks where the requests leave holes
   bool may_modify_holes = false;
   bool lock_writes = false;
-  Deep deep = {};      // an aggregator's requests
-  double seconds = 0;  // as past calls correct it
+  bool verifies_together = false;  // an independent read, by Storage::share_read()
+  Deep deep = {};                  // an aggregator's requests
+  double seconds = 0;              // as past calls correct it
   double uncorrected_seconds = 0;
   StorageCosts read, write;
   std::vector<CollectiveCandidate> considered;

@@ -463,9 +463,9 @@ TEST(CollectivePlan, AMappingHasToBeCheaperByAFifth) {
   EXPECT_DOUBLE_EQ(seconds(Method::kList), 1);
 }
 
-TEST(CollectivePlan, RanksThatReadBytesOfTheSameCellsShareVerifyingThem) {
-  const auto domains = [](const std::vector<Pattern>& files, Caps caps, Direction direction = Direction::kRead,
-                          int nodes = 1, bool one_by_one = false, bool first_shares = true) {
+TEST(CollectivePlan, RanksThatReadBytesOfTheSameCellsVerifyThemTogether) {
+  const auto together = [](const std::vector<Pattern>& files, Caps caps, Direction direction = Direction::kRead,
+                           int nodes = 1, bool one_by_one = false, bool first_shares = true) {
     caps.appends = true;
     CollectiveRules rules;
     rules.force = "independent";
@@ -478,33 +478,24 @@ TEST(CollectivePlan, RanksThatReadBytesOfTheSameCellsShareVerifyingThem) {
       ranks.push_back(rank_shape(request, files[rank], plan_access(request, caps, Profile{}, {}), 2));
       ranks.back().shares_reads = caps.shares_reads && (rank > 0 || first_shares);
     }
-    return plan_collective(direction, ranks, topology, caps, Profile{}, rules).domains;
+    return plan_collective(direction, ranks, topology, caps, Profile{}, rules).verifies_together;
   };
   Caps shares;
   shares.shares_reads = true;
   const auto mixed = interleaved(4, 640, 4096);
-  const std::vector<FileDomain> all = domains(mixed, shares);
-  ASSERT_EQ(all.size(), 4u);
-  Offset end = 0;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    EXPECT_EQ(all[rank].aggregator, static_cast<int>(rank));
-    EXPECT_EQ(all[rank].range.offset, end);
-    EXPECT_NEAR(static_cast<double>(all[rank].range.length), 640 * 4096, 2 * 4096);
-    end = all[rank].range.end();
-  }
-  EXPECT_EQ(end, 4 * 640 * 4096);
-  EXPECT_TRUE(domains(mixed, {}).empty()) << "nothing has to be verified";
-  EXPECT_TRUE(domains(mixed, shares, Direction::kWrite).empty());
-  EXPECT_TRUE(domains(mixed, shares, Direction::kRead, 2).empty()) << "nodes do not share a page cache";
-  EXPECT_TRUE(domains(mixed, shares, Direction::kRead, 1, true).empty()) << "atomic: each sees another moment";
-  EXPECT_TRUE(domains(mixed, shares, Direction::kRead, 1, false, false).empty()) << "one rank's handle cannot";
-  EXPECT_TRUE(domains(interleaved(4, 6, 4096), shares).empty()) << "not worth it";
+  EXPECT_TRUE(together(mixed, shares));
+  EXPECT_FALSE(together(mixed, {})) << "nothing has to be verified";
+  EXPECT_FALSE(together(mixed, shares, Direction::kWrite));
+  EXPECT_FALSE(together(mixed, shares, Direction::kRead, 2)) << "more than one agreement";
+  EXPECT_FALSE(together(mixed, shares, Direction::kRead, 1, true)) << "atomic: each sees another moment";
+  EXPECT_FALSE(together(mixed, shares, Direction::kRead, 1, false, false)) << "one rank's handle cannot";
+  EXPECT_FALSE(together(interleaved(4, 6, 4096), shares)) << "not worth it";
   std::vector<Pattern> sparse;
   for (int rank = 0; rank < 4; ++rank) sparse.push_back(pieces(640, 4096, 8 * 4096).shifted(rank * 4096));
-  EXPECT_TRUE(domains(sparse, shares).empty()) << "half of it nobody has asked for";
+  EXPECT_FALSE(together(sparse, shares)) << "half of each cell nobody has asked for";
   std::vector<Pattern> apart;
   for (int rank = 0; rank < 4; ++rank) apart.push_back(Pattern::run(rank * (4 << 20), 4 << 20));
-  EXPECT_TRUE(domains(apart, shares).empty()) << "each finds what it verifies in the caches";
+  EXPECT_FALSE(together(apart, shares)) << "each has its cells for itself";
 }
 
 TEST(CollectivePlan, TheRanksCorrectionsCountTogether) {

@@ -2,7 +2,7 @@
 
 namespace stridio {
 
-Result<std::unique_ptr<SharedRead>> Storage::share_read(Extent) {
+Result<std::unique_ptr<SharedRead>> Storage::share_read() {
   return fail(Error{.code = Code::kUnsupportedOperation, .what = "sharing a read", .path = path()});
 }
 

@@ -25,7 +25,7 @@ class ForwardingStorage : public Storage {
   Status sync() override { return to_.sync(); }
   void expect_sync() override { to_.expect_sync(); }
   void expect_write(Bytes bytes) override { to_.expect_write(bytes); }
-  Result<std::unique_ptr<SharedRead>> share_read(Extent share) override { return to_.share_read(share); }
+  Result<std::unique_ptr<SharedRead>> share_read() override { return to_.share_read(); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return to_.lock(range, mode); }
   bool has_locks() override { return to_.has_locks(); }
   Caps caps() const override { return to_.caps(); }
@@ -35,14 +35,17 @@ class ForwardingStorage : public Storage {
   Storage& to_;
 };
 
-// Reads what the storage holds when it is made. Shares are disjoint, and together all that is read. What several have read counts
-// if none leaves some to the others, or else when each has verified the rest of its share. For one thread; readv() only, and none
-// after one has failed.
+// Reads what the storage holds when it is made. What several have read counts if none leaves some to the others, or else when each
+// has verified what all have told it. For one thread; readv() only, and none after one has failed.
 class SharedRead : public ForwardingStorage {
  public:
   using ForwardingStorage::ForwardingStorage;
+  // Whether this one alone cannot verify all that it has read.
   virtual bool leaves_some() const = 0;
-  virtual Status verify_rest() = 0;
+  // What it tells each of `ranks`,
+  virtual std::vector<std::vector<std::byte>> sums(int ranks) const = 0;
+  // and what all have told this one, by rank.
+  virtual Status verify(std::span<const std::vector<std::byte>> told) = 0;
 };
 
 }  // namespace stridio

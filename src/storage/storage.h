@@ -87,9 +87,9 @@ class Storage {
   virtual void expect_sync() {}
   // So many bytes are about to be written by this process, by several calls; of accesses that go on at once, the last one's count.
   virtual void expect_write(Bytes) {}
-  // Of a storage that verifies more than it returns, because its sums are of whole cells (Caps::shares_reads): one for a reader
-  // among several, who together verify what all of them read. `share`: this reader's part of the file.
-  virtual Result<std::unique_ptr<SharedRead>> share_read(Extent share);
+  // Of a storage that reads more than it returns, because its sums are of whole cells (Caps::shares_reads): one for a reader
+  // among several, who together verify what all of them read.
+  virtual Result<std::unique_ptr<SharedRead>> share_read();
   // Waits for the range; fails with kUnsupportedOperation where has_locks() is false. Exclusive
   // excludes every other holder of a common byte, shared only the exclusive ones: of this handle
   // (another thread), of others, and of other processes. An empty range locks nothing.
