@@ -10,7 +10,8 @@
 
 namespace stridio {
 
-// What one reader of a generation knows of its cells. Where a read fails it is of no use any more.
+// What one reader of a generation knows of its cells: 8 bytes for each of the parts that it has met. Where a read fails it is of no
+// use any more.
 struct ReadSums {
   struct Cell {
     static constexpr std::int32_t kVerified = -1;

@@ -44,6 +44,7 @@ TESTS = {
     "wait": ("wait_test", [], None),
     "replacement": ("replacement_test", [], None),
     "conflicts": ("conflicts_test", [], None),
+    "profiles": ("profiles_test", [], None),
     "interval_fault": ("interval_fault_test", [], None),
 }
 SEED = "1"  # the same cases in every run
