@@ -12,6 +12,7 @@
 #include "group/threads.h"
 #include "interval/check.h"
 #include "interval/testing.h"
+#include "storage/forwarding.h"
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
 
@@ -218,6 +219,50 @@ TEST(IntervalFile, TheLaterEpochWins) {
   });
 }
 
+Result<Transferred> write_run(Storage& file, Extent extent, std::byte value) {
+  Data data(static_cast<std::size_t>(extent.length), value);
+  return file.write(extent, data.data());
+}
+
+// Calls `before` when it is first locked.
+class InterruptedStorage final : public ForwardingStorage {
+ public:
+  InterruptedStorage(std::unique_ptr<Storage> storage, std::function<void()> before)
+      : ForwardingStorage(*storage), storage_(std::move(storage)), before_(std::move(before)) {}
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
+    if (before_) std::exchange(before_, nullptr)();
+    return ForwardingStorage::lock(range, mode);
+  }
+
+ private:
+  const std::unique_ptr<Storage> storage_;
+  std::function<void()> before_;
+};
+
+// The generation that a reader has found may be an older one before it is pinned.
+TEST(IntervalFile, WhoOpensWhileOthersCommitHasTheNewest) {
+  for (const int depth : {1, 4}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    run_threads(1, {}, [&](Group& group) {
+      auto writer = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(writer);
+      const auto commit = [&](char value) {
+        ASSERT_TRUE(write_run(**writer, {0, 1000}, static_cast<std::byte>(value)));
+        ASSERT_TRUE((*writer)->commit());
+      };
+      commit('a');
+      auto storage = std::make_unique<InterruptedStorage>(open_memory(file, {.read = true}), [&] { commit('b'); });
+      auto reader = IntervalFile::open(group, std::move(storage), false, {}, {.write = {.depth = depth}});
+      ASSERT_TRUE(reader);
+      EXPECT_EQ((*reader)->root().generation, (*writer)->root().generation);
+      const auto seen = read_extent(**reader, {0, 1000});
+      ASSERT_TRUE(seen);
+      EXPECT_TRUE(*seen == Data(1000, std::byte{'b'}));
+    });
+  }
+}
+
 // One read of more pieces than are looked up at once: committed ones of two ranks, holes, and over them what is not committed.
 TEST(IntervalFile, PiecesOfAByteAreReadAFewAtATime) {
   constexpr Bytes kSize = 1200000, kBare = 2000;  // the last bytes are nobody's
@@ -255,11 +300,6 @@ TEST(IntervalFile, PiecesOfAByteAreReadAFewAtATime) {
     EXPECT_TRUE(*seen == mine);
     ASSERT_TRUE(group.barrier());
   });
-}
-
-Result<Transferred> write_run(Storage& file, Extent extent, std::byte value) {
-  Data data(static_cast<std::size_t>(extent.length), value);
-  return file.write(extent, data.data());
 }
 
 // Ranks that write in turns, and one that has more to come: its bytes are one run, and where writes overlap within the file only

@@ -345,6 +345,7 @@ TEST(SharedRead, TheSumsOfAllBytesOfACellAreItsOwn) {
           for (const auto& from : shares) {
             EXPECT_TRUE(from->leaves_some());
             told.push_back(from->sums(kReaders)[static_cast<std::size_t>(to)]);
+            EXPECT_FALSE(told.back().empty()) << "each puts together some";
           }
           ASSERT_TRUE(shares[static_cast<std::size_t>(to)]->verify(told));
         }
