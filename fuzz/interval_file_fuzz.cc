@@ -246,7 +246,7 @@ Result<Data> read_in_turns(Storage& storage, const Intervals& from, Bytes turn, 
   const Root& root = from.generation->root();
   for (std::size_t rank = 0; rank < sums.size(); ++rank) {
     const std::array<Data, 2> told{sums[0].by_rank(root, 2)[rank], sums[1].by_rank(root, 2)[rank]};
-    ASSIGN_OR_RETURN(const auto left, not_verified_by(told, *from.generation, storage));
+    ASSIGN_OR_RETURN(const auto left, ReadSums::not_verified(told, *from.generation, storage));
     RETURN_IF_ERROR(verify_cells(storage, *from.generation, left, requests));
   }
   return bytes;

@@ -251,7 +251,6 @@ class Reader {
         least_mapped_(requests.least_mapped),
         calls_a_page_(requests.calls_a_page),
         sums_(sums) {
-    if (sums_) sums_->parts.resize(from.generation->root().parts.size());
     for (const IntervalMap& layer : from.layers) sources_.push_back({MapCursor(layer)});
     layers_ = sources_.size();
     used_.resize(from.generation->root().parts.size());
@@ -315,7 +314,6 @@ class Reader {
       if (used_[i] || intersect(parts[i].bounds, range).empty()) continue;
       used_[i] = true;
       ASSIGN_OR_RETURN(auto part, from_.generation->part(i, storage_));
-      if (sums_) sums_->parts[i].resize(part->sums.size());
       Source source{MapCursor(part->map), &parts[i], part};
       std::int64_t sums = 0;
       for (const Extent& run : parts[i].runs) {
@@ -391,9 +389,8 @@ class Reader {
   struct Cell {
     Extent stored;
     std::uint32_t sum = 0;
-    std::size_t part = 0;
-    std::int64_t number = -1;  // among the part's; less than 0: it has no sum
-    bool verify = true;        // whole; else what is wanted of it is summed for itself
+    CellOfPart of = {.number = -1};  // which has no sum
+    bool verify = true;              // whole; else what is wanted of it is summed for itself
     std::span<const Wanted> wanted = {};
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
     std::size_t first_span = 0, last_span = 0;
@@ -408,8 +405,7 @@ class Reader {
         source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell - run->offset / kCell;
     return {.stored = cell_at(*run, wanted.stored),
             .sum = source.part->sums[static_cast<std::size_t>(sum)],
-            .part = static_cast<std::size_t>(source.entry - from_.generation->root().parts.data()),
-            .number = sum};
+            .of = {static_cast<std::size_t>(source.entry - from_.generation->root().parts.data()), sum}};
   }
 
   Status fetch(Transferred& moved) {
@@ -439,7 +435,7 @@ class Reader {
       ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
       for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
         batch_.push_back(group[i]);
-        batch_.back().verify = group[i].number >= 0;
+        batch_.back().verify = group[i].of.number >= 0;
         if (std::ssize(batch_) >= longest_ / kCell) RETURN_IF_ERROR(fetch_batch(moved));
       }
     }
@@ -453,7 +449,7 @@ class Reader {
       const std::size_t first = next;
       Cell cell = cell_of(source, wanted[first]);
       while (++next < wanted.size() && wanted[next].stored < cell.stored.end())
-        if (cell.number < 0)
+        if (cell.of.number < 0)
           cell.stored.length =
               std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
       cell.wanted = std::span(wanted).subspan(first, next - first);
@@ -477,15 +473,15 @@ class Reader {
   // Of a whole cell.
   bool is_right(const Cell& cell, std::uint32_t sum) {
     if (sum != cell.sum) return false;
-    if (sums_) sums_->parts[cell.part][static_cast<std::size_t>(cell.number)].bytes = ReadSums::Cell::kVerified;
+    if (sums_) sums_->add_verified(cell.of);
     return true;
   }
 
   // Of a piece that has been read: what was just copied is sooner read where it came from than where it goes.
-  void add_sum(std::size_t part, std::int64_t number, Offset end, const Wanted& piece, const std::byte* bytes) {
-    if (!sums_ || number < 0) return;
+  void add_sum(CellOfPart cell, Offset end, const Wanted& piece, const std::byte* bytes) {
+    if (!sums_ || cell.number < 0) return;
     const std::span<const std::byte> all(bytes, static_cast<std::size_t>(piece.length));
-    sums_->add(part, number, crc32c_of_part(all, end - piece.stored - piece.length), piece.length);
+    sums_->add(cell, crc32c_of_part(all, end - piece.stored - piece.length), piece.length);
   }
 
   // How many of them, from the first on, are so near each other that they go into one mapping.
@@ -526,7 +522,7 @@ class Reader {
         for (const Wanted& wanted : cell.wanted) {
           const std::byte* const from = at + (wanted.stored - cell.stored.offset);
           copy(wanted, from);
-          if (!cell.verify) add_sum(cell.part, cell.number, cell.stored.end(), wanted, from);
+          if (!cell.verify) add_sum(cell.of, cell.stored.end(), wanted, from);
         }
         if (cell.verify && !wrong && !is_right(cell, crc32c({at, static_cast<std::size_t>(cell.stored.length)})))
           wrong = &cell;
@@ -548,7 +544,7 @@ class Reader {
   // No more at once than are in the caches when they are summed.
   Status fetch_singly(const Cell& cell, Transferred& moved) {
     for (const Wanted& piece : cell.wanted) {
-      singles_.push_back({piece, cell.part, cell.number, cell.stored.end()});
+      singles_.push_back({piece, cell.of, cell.stored.end()});
       single_bytes_ += piece.length;
       if (single_bytes_ >= longest_) RETURN_IF_ERROR(fetch_singles(moved));
     }
@@ -558,14 +554,14 @@ class Reader {
   Status fetch_singles(Transferred& moved) {
     std::vector<Extent> extents;
     spans_.clear();
-    for (const auto& [piece, part, number, end] : singles_) {
+    for (const auto& [piece, cell, end] : singles_) {
       extents.push_back({piece.stored, piece.length});
       spans_.push_back({piece.data, piece.length});
     }
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
     moved.requests += got.requests;
     if (got.bytes < single_bytes_) return truncated(storage_);
-    for (const auto& [piece, part, number, end] : singles_) add_sum(part, number, end, piece, piece.data);
+    for (const auto& [piece, cell, end] : singles_) add_sum(cell, end, piece, piece.data);
     singles_.clear();
     single_bytes_ = 0;
     return {};
@@ -660,8 +656,7 @@ class Reader {
   std::vector<Span> spans_;  // of its cells
   struct Single {
     Wanted piece;
-    std::size_t part;
-    std::int64_t cell;
+    CellOfPart cell;
     Offset end;  // of the cell
   };
   std::vector<Single> singles_;  // to be read each by itself
@@ -703,9 +698,9 @@ Status verify_cells(Storage& storage, Generation& generation, std::span<const Ce
     std::int64_t number = 0;  // of the run's first cell
     for (const Extent& run : root.parts[i].runs) {
       const std::int64_t behind = number + cells_of(run);
-      for (; next < cells.size() && cells[next].part == i && cells[next].cell < behind; ++next) {
-        stored.push_back(intersect(run, {down_to_cell(run.offset) + (cells[next].cell - number) * kCell, kCell}));
-        sums.push_back(part->sums[static_cast<std::size_t>(cells[next].cell)]);
+      for (; next < cells.size() && cells[next].part == i && cells[next].number < behind; ++next) {
+        stored.push_back(intersect(run, {down_to_cell(run.offset) + (cells[next].number - number) * kCell, kCell}));
+        sums.push_back(part->sums[static_cast<std::size_t>(cells[next].number)]);
         wanted += stored.back().length;
         if (wanted >= requests.longest_read) RETURN_IF_ERROR(verify());
       }

@@ -77,9 +77,10 @@ struct Intervals {
 
 struct CellOfPart {
   std::size_t part = 0;
-  std::int64_t cell = 0;
+  std::int64_t number = 0;
+  friend bool operator==(const CellOfPart&, const CellOfPart&) = default;
 };
-struct ReadSums;
+class ReadSums;
 
 // As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo where one
 // is wrong. Where `sums` are kept, cells of which only a part was read are not checked. Memory: some megabytes.

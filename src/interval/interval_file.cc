@@ -91,7 +91,7 @@ Result<std::unique_ptr<SharedRead>> IntervalFile::share_read() {
     }
     Status verify(std::span<const std::vector<std::byte>> told) override {
       return guarded([&]() -> Status {
-        ASSIGN_OR_RETURN(const auto left, not_verified_by(told, *seen_.generation, *file_.storage_));
+        ASSIGN_OR_RETURN(const auto left, ReadSums::not_verified(told, *seen_.generation, *file_.storage_));
         return verify_cells(*file_.storage_, *seen_.generation, left, file_.requests_);
       });
     }

@@ -8,6 +8,8 @@
 namespace stridio {
 namespace {
 
+constexpr std::int64_t kTogether = 16;  // cells, one after the other, that one rank puts together
+
 struct Told {
   std::int64_t cell;  // of all parts', one after the other
   std::uint32_t sum;
@@ -27,36 +29,34 @@ std::vector<std::int64_t> first_cells(const Root& root) {
 
 }  // namespace
 
-void ReadSums::add(std::size_t part, std::int64_t cell, std::uint32_t sum, Bytes bytes) {
-  Cell& known = parts[part][static_cast<std::size_t>(cell)];
-  if (known.bytes == Cell::kVerified) return;
-  known.sum ^= sum;
-  known.bytes = static_cast<std::int32_t>(std::min(known.bytes + bytes, kCell + 1));
+void ReadSums::add(CellOfPart cell, std::uint32_t sum, Bytes bytes) {
+  Cell* const last = cells_.empty() ? nullptr : &cells_.back();
+  if (!last || last->cell != cell || last->bytes == kVerified) {
+    cells_.push_back({cell, sum, static_cast<std::int32_t>(bytes)});
+    return;
+  }
+  last->sum ^= sum;
+  last->bytes = static_cast<std::int32_t>(std::min(last->bytes + bytes, kCell + 1));
 }
 
 bool ReadSums::leaves_some() const {
-  const auto is_some = [](const Cell& cell) { return cell.bytes > 0; };
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](const std::vector<Cell>& cells) { return std::any_of(cells.begin(), cells.end(), is_some); });
+  return std::any_of(cells_.begin(), cells_.end(), [](const Cell& cell) { return cell.bytes != kVerified; });
 }
 
 std::vector<std::vector<std::byte>> ReadSums::by_rank(const Root& root, int ranks) const {
   const std::vector<std::int64_t> firsts = first_cells(root);
   std::vector<std::vector<std::byte>> told(static_cast<std::size_t>(ranks));
-  for (std::size_t part = 0; part < parts.size(); ++part)
-    for (std::size_t i = 0; i < parts[part].size(); ++i) {
-      const Cell& cell = parts[part][i];
-      if (cell.bytes == 0) continue;
-      const Told each{firsts[part] + static_cast<std::int64_t>(i), cell.sum, cell.bytes};
-      const auto bytes = std::as_bytes(std::span(&each, 1));
-      auto& to = told[static_cast<std::size_t>(each.cell * ranks / firsts.back())];
-      to.insert(to.end(), bytes.begin(), bytes.end());
-    }
+  for (const Cell& cell : cells_) {
+    const Told each{firsts[cell.cell.part] + cell.cell.number, cell.sum, cell.bytes};
+    const auto bytes = std::as_bytes(std::span(&each, 1));
+    auto& to = told[static_cast<std::size_t>(each.cell / kTogether % ranks)];
+    to.insert(to.end(), bytes.begin(), bytes.end());
+  }
   return told;
 }
 
-Result<std::vector<CellOfPart>> not_verified_by(std::span<const std::vector<std::byte>> told, Generation& generation,
-                                                Storage& storage) {
+Result<std::vector<CellOfPart>> ReadSums::not_verified(std::span<const std::vector<std::byte>> told,
+                                                       Generation& generation, Storage& storage) {
   std::vector<Told> all;
   for (const std::vector<std::byte>& each : told) {
     if (each.empty()) continue;
@@ -78,7 +78,7 @@ Result<std::vector<CellOfPart>> not_verified_by(std::span<const std::vector<std:
     Bytes bytes = 0;
     bool verified = false;
     for (; at != all.end() && at->cell == number; ++at) {
-      verified = verified || at->bytes == ReadSums::Cell::kVerified;
+      verified = verified || at->bytes == kVerified;
       sum ^= at->sum;
       bytes += at->bytes;
     }
@@ -92,10 +92,10 @@ Result<std::vector<CellOfPart>> not_verified_by(std::span<const std::vector<std:
     const auto& runs = root.parts[part].runs;
     for (; number >= run_cell + cells_of(runs[run]); ++run) run_cell += cells_of(runs[run]);
     const Offset begin = down_to_cell(runs[run].offset) + (number - run_cell) * kCell;
-    const std::int64_t cell = number - firsts[part];
+    const CellOfPart cell{part, number - firsts[part]};
     const bool whole = bytes == intersect(runs[run], {begin, kCell}).length;
-    if (!whole || crc32c_from_parts(sum, bytes) != known->sums[static_cast<std::size_t>(cell)])
-      left.push_back({part, cell});
+    if (!whole || crc32c_from_parts(sum, bytes) != known->sums[static_cast<std::size_t>(cell.number)])
+      left.push_back(cell);
   }
   return left;
 }

@@ -10,27 +10,29 @@
 
 namespace stridio {
 
-// What one reader of a generation knows of its cells: 8 bytes for each of the parts that it has met. Where a read fails it is of no
-// use any more.
-struct ReadSums {
-  struct Cell {
-    static constexpr std::int32_t kVerified = -1;
-    std::uint32_t sum = 0;   // of the bytes that were read, as parts of the cell,
-    std::int32_t bytes = 0;  // of so many: kCell + 1 for more than a cell has, or kVerified
-  };
-  std::vector<std::vector<Cell>> parts = {};  // by part; empty: nothing of it
-
-  // A byte that is read twice is added twice, and the cell is no whole then.
-  void add(std::size_t part, std::int64_t cell, std::uint32_t sum, Bytes bytes);
+// What one reader of a generation knows of the cells that it has met. Where a read fails it is of no use any more.
+class ReadSums {
+ public:
+  // Of so many bytes of a cell, as parts of it. A byte that is read twice is added twice: then they are no whole.
+  void add(CellOfPart cell, std::uint32_t sum, Bytes bytes);
+  void add_verified(CellOfPart cell) { cells_.push_back({cell, 0, kVerified}); }
 
   // Whether of some cell there are bytes that others' sums are needed for.
   bool leaves_some() const;
   // What each of `ranks` is to put together.
   std::vector<std::vector<std::byte>> by_rank(const Root& root, int ranks) const;
-};
+  // From what all readers have for this one: the cells that their sums do not verify, ascending.
+  static Result<std::vector<CellOfPart>> not_verified(std::span<const std::vector<std::byte>> told,
+                                                      Generation& generation, Storage& storage);
 
-// From what all readers have for this one: the cells that their sums do not verify, ascending.
-Result<std::vector<CellOfPart>> not_verified_by(std::span<const std::vector<std::byte>> told, Generation& generation,
-                                                Storage& storage);
+ private:
+  static constexpr std::int32_t kVerified = -1;
+  struct Cell {
+    CellOfPart cell;
+    std::uint32_t sum;
+    std::int32_t bytes;  // kCell + 1 for more than a cell has, or kVerified
+  };
+  std::vector<Cell> cells_;  // some several times
+};
 
 }  // namespace stridio
