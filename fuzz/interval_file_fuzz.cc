@@ -243,11 +243,9 @@ Result<Data> read_in_turns(Storage& storage, const Intervals& from, Bytes turn, 
     ReadSums& own = sums[static_cast<std::size_t>(at / turn % 2)];
     RETURN_IF_ERROR(read_intervals(storage, from, {&wanted, 1}, {&span, 1}, requests, &own));
   }
-  const Root& root = from.generation->root();
   for (std::size_t rank = 0; rank < sums.size(); ++rank) {
-    const std::array<Data, 2> told{sums[0].by_rank(root, 2)[rank], sums[1].by_rank(root, 2)[rank]};
-    ASSIGN_OR_RETURN(const auto left, ReadSums::not_verified(told, *from.generation, storage));
-    RETURN_IF_ERROR(verify_cells(storage, *from.generation, left, requests));
+    const std::array<Data, 2> told{sums[0].by_rank(2)[rank], sums[1].by_rank(2)[rank]};
+    RETURN_IF_ERROR(verify_told(storage, *from.generation, told, requests));
   }
   return bytes;
 }

@@ -52,7 +52,7 @@ bool holds(const fs::path& mount_point, const fs::path& directory) {
 }
 
 // A sanitized build takes twenty times as long for a copy: others must not go by what it has measured.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef STRIDIO_SANITIZED
 constexpr const char* kBuild = " (sanitized)";
 #else
 constexpr const char* kBuild = "";

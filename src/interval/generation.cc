@@ -70,7 +70,8 @@ Result<Head> Head::read_again(Storage& storage) && {
   for (int i = 0; i < kHeaders; ++i) {
     std::array<std::byte, kHeaderBytes> now{};
     ASSIGN_OR_RETURN(const Transferred got, storage.read({i * kHeaderStep, kHeaderBytes}, now.data()));
-    if (!std::ranges::equal(at(i, kHeaderBytes), std::span(now).first(static_cast<std::size_t>(got.bytes))))
+    const bool torn = begins_interval_file(at(i)) && !decode_header(at(i));
+    if (torn || !std::ranges::equal(at(i, kHeaderBytes), std::span(now).first(static_cast<std::size_t>(got.bytes))))
       return read(storage);
   }
   return std::move(*this);
@@ -388,9 +389,9 @@ class Reader {
 
   struct Cell {
     Extent stored;
-    std::uint32_t sum = 0;
     CellOfPart of = {.number = -1};  // which has no sum
-    bool verify = true;              // whole; else what is wanted of it is summed for itself
+    std::uint32_t sum = 0;
+    bool verify = true;  // whole; else what is wanted of it is summed for itself
     std::span<const Wanted> wanted = {};
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
     std::size_t first_span = 0, last_span = 0;
@@ -404,8 +405,8 @@ class Reader {
     const std::int64_t sum =
         source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell - run->offset / kCell;
     return {.stored = cell_at(*run, wanted.stored),
-            .sum = source.part->sums[static_cast<std::size_t>(sum)],
-            .of = {static_cast<std::size_t>(source.entry - from_.generation->root().parts.data()), sum}};
+            .of = {static_cast<std::size_t>(source.entry - from_.generation->root().parts.data()), sum},
+            .sum = source.part->sums[static_cast<std::size_t>(sum)]};
   }
 
   Status fetch(Transferred& moved) {
@@ -478,10 +479,11 @@ class Reader {
   }
 
   // Of a piece that has been read: what was just copied is sooner read where it came from than where it goes.
-  void add_sum(CellOfPart cell, Offset end, const Wanted& piece, const std::byte* bytes) {
-    if (!sums_ || cell.number < 0) return;
+  void add_sum(const Cell& cell, const Wanted& piece, const std::byte* bytes) {
+    if (!sums_ || cell.of.number < 0) return;
+    const Extent inside{piece.stored - cell.stored.offset, piece.length};
     const std::span<const std::byte> all(bytes, static_cast<std::size_t>(piece.length));
-    sums_->add(cell, crc32c_of_part(all, end - piece.stored - piece.length), piece.length);
+    sums_->add({cell.of, cell.stored.length, cell.sum}, inside, crc32c_of_part(all, cell.stored.length - inside.end()));
   }
 
   // How many of them, from the first on, are so near each other that they go into one mapping.
@@ -522,7 +524,7 @@ class Reader {
         for (const Wanted& wanted : cell.wanted) {
           const std::byte* const from = at + (wanted.stored - cell.stored.offset);
           copy(wanted, from);
-          if (!cell.verify) add_sum(cell.of, cell.stored.end(), wanted, from);
+          if (!cell.verify) add_sum(cell, wanted, from);
         }
         if (cell.verify && !wrong && !is_right(cell, crc32c({at, static_cast<std::size_t>(cell.stored.length)})))
           wrong = &cell;
@@ -544,7 +546,7 @@ class Reader {
   // No more at once than are in the caches when they are summed.
   Status fetch_singly(const Cell& cell, Transferred& moved) {
     for (const Wanted& piece : cell.wanted) {
-      singles_.push_back({piece, cell.of, cell.stored.end()});
+      singles_.push_back({piece, cell});
       single_bytes_ += piece.length;
       if (single_bytes_ >= longest_) RETURN_IF_ERROR(fetch_singles(moved));
     }
@@ -554,14 +556,14 @@ class Reader {
   Status fetch_singles(Transferred& moved) {
     std::vector<Extent> extents;
     spans_.clear();
-    for (const auto& [piece, cell, end] : singles_) {
+    for (const auto& [piece, cell] : singles_) {
       extents.push_back({piece.stored, piece.length});
       spans_.push_back({piece.data, piece.length});
     }
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
     moved.requests += got.requests;
     if (got.bytes < single_bytes_) return truncated(storage_);
-    for (const auto& [piece, cell, end] : singles_) add_sum(cell, end, piece, piece.data);
+    for (const auto& [piece, cell] : singles_) add_sum(cell, piece, piece.data);
     singles_.clear();
     single_bytes_ = 0;
     return {};
@@ -656,8 +658,7 @@ class Reader {
   std::vector<Span> spans_;  // of its cells
   struct Single {
     Wanted piece;
-    CellOfPart cell;
-    Offset end;  // of the cell
+    Cell cell;
   };
   std::vector<Single> singles_;  // to be read each by itself
   Bytes single_bytes_ = 0;
@@ -672,9 +673,10 @@ Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std:
   return Reader(storage, from, requests, sums).read(extents, memory);
 }
 
-Status verify_cells(Storage& storage, Generation& generation, std::span<const CellOfPart> cells,
-                    const SummedRequests& requests) {
-  const Root& root = generation.root();
+Status verify_told(Storage& storage, Generation& generation, std::span<const std::vector<std::byte>> told,
+                   const SummedRequests& requests) {
+  const ReadSums::Found found = ReadSums::put_together(told);
+  const auto& parts = generation.root().parts;
   std::vector<Extent> stored;
   std::vector<std::uint32_t> sums;
   std::vector<std::byte> bytes;
@@ -692,21 +694,33 @@ Status verify_cells(Storage& storage, Generation& generation, std::span<const Ce
     wanted = 0;
     return {};
   };
-  for (std::size_t next = 0; next < cells.size();) {
-    const std::size_t i = cells[next].part;
-    ASSIGN_OR_RETURN(const auto part, generation.part(i, storage));
-    std::int64_t number = 0;  // of the run's first cell
-    for (const Extent& run : root.parts[i].runs) {
-      const std::int64_t behind = number + cells_of(run);
-      for (; next < cells.size() && cells[next].part == i && cells[next].number < behind; ++next) {
-        stored.push_back(intersect(run, {down_to_cell(run.offset) + (cells[next].number - number) * kCell, kCell}));
-        sums.push_back(part->sums[static_cast<std::size_t>(cells[next].number)]);
-        wanted += stored.back().length;
-        if (wanted >= requests.longest_read) RETURN_IF_ERROR(verify());
+  // Calls visit(cell, where it is stored) for each.
+  const auto each_of = [&](std::span<const CellOfPart> cells, const auto& visit) -> Status {
+    auto next = cells.begin();
+    while (next != cells.end()) {
+      const CellOfPart first = *next;
+      std::int64_t number = 0;  // of the run's first cell
+      for (std::size_t run = 0; first.part < parts.size() && run < parts[first.part].runs.size(); ++run) {
+        const Extent& in = parts[first.part].runs[run];
+        const std::int64_t behind = number + cells_of(in);
+        for (; next != cells.end() && next->part == first.part && next->number < behind; ++next)
+          RETURN_IF_ERROR(
+              visit(*next, intersect(in, {down_to_cell(in.offset) + (next->number - number) * kCell, kCell})));
+        number = behind;
       }
-      number = behind;
+      if (next != cells.end() && *next == first)
+        return fail(Code::kOther, "ranks that read together disagree about a file");
     }
-  }
+    return {};
+  };
+  RETURN_IF_ERROR(each_of(found.wrong, [&](CellOfPart, Extent cell) -> Status { return damaged(storage, cell); }));
+  RETURN_IF_ERROR(each_of(found.unknown, [&](CellOfPart cell, Extent at) -> Status {
+    ASSIGN_OR_RETURN(const auto part, generation.part(cell.part, storage));
+    stored.push_back(at);
+    sums.push_back(part->sums[static_cast<std::size_t>(cell.number)]);
+    wanted += at.length;
+    return wanted < requests.longest_read ? Status() : verify();
+  }));
   return wanted > 0 ? verify() : Status();
 }
 

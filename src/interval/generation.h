@@ -19,7 +19,7 @@ struct Head {
 
   // `near`: of a file that is none it takes a few small requests; else all is one, which is long.
   static Result<Head> read(Storage& storage, bool near = false);
-  // By a few small requests where no header has changed.
+  // By a few small requests where no header has changed, or was being written.
   Result<Head> read_again(Storage& storage) &&;
 
   // What the storage holds: an interval file may be damaged.
@@ -83,12 +83,12 @@ struct CellOfPart {
 class ReadSums;
 
 // As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo where one
-// is wrong. Where `sums` are kept, cells of which only a part was read are not checked. Memory: some megabytes.
+// is wrong. Where `sums` are kept, what is not read of whole cells is not checked, but noted there. Memory: some megabytes besides.
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests,
                                    ReadSums* sums = nullptr);
-// Reads these cells, which ascend, for nothing but to check them.
-Status verify_cells(Storage& storage, Generation& generation, std::span<const CellOfPart> cells,
-                    const SummedRequests& requests);
+// Checks what readers have told each other (read_sums.h), and reads the cells that their sums say nothing of.
+Status verify_told(Storage& storage, Generation& generation, std::span<const std::vector<std::byte>> told,
+                   const SummedRequests& requests);
 
 }  // namespace stridio

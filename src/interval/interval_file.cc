@@ -82,24 +82,27 @@ Result<std::unique_ptr<SharedRead>> IntervalFile::share_read() {
     Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
       if (auto valid = check_request(extents, memory); !valid)
         return file_.refuse(valid.error().code, valid.error().what);
-      return guarded([&] { return read_intervals(*file_.storage_, seen_, extents, memory, file_.requests_, &sums_); });
+      return guarded([&]() -> Result<Transferred> {
+        ReadSums sums;
+        ASSIGN_OR_RETURN(const Transferred moved,
+                         read_intervals(*file_.storage_, seen_, extents, memory, file_.requests_, &sums));
+        const std::scoped_lock lock(mutex_);
+        sums_.append(sums);
+        return moved;
+      });
     }
     Result<Bytes> size() override { return seen_.size; }
     bool leaves_some() const override { return sums_.leaves_some(); }
-    std::vector<std::vector<std::byte>> sums(int ranks) const override {
-      return sums_.by_rank(seen_.generation->root(), ranks);
-    }
+    std::vector<std::vector<std::byte>> sums(int ranks) const override { return sums_.by_rank(ranks); }
     Status verify(std::span<const std::vector<std::byte>> told) override {
-      return guarded([&]() -> Status {
-        ASSIGN_OR_RETURN(const auto left, ReadSums::not_verified(told, *seen_.generation, *file_.storage_));
-        return verify_cells(*file_.storage_, *seen_.generation, left, file_.requests_);
-      });
+      return guarded([&] { return verify_told(*file_.storage_, *seen_.generation, told, file_.requests_); });
     }
 
    private:
     IntervalFile& file_;
     const std::shared_lock<std::shared_mutex> epoch_;
     const Intervals seen_;
+    std::mutex mutex_;
     ReadSums sums_;
   };
   return guarded([&]() -> Result<std::unique_ptr<SharedRead>> {
@@ -480,7 +483,7 @@ Status IntervalFile::reserve(Bytes size) {
 
 Caps IntervalFile::caps() const {
   const Caps stored = storage_->caps();
-  return {.appends = true, .shares_reads = !is_far(), .alignment = 1, .preferred = stored.preferred};
+  return {.appends = true, .shares_reads = !requests_.waits, .alignment = 1, .preferred = stored.preferred};
 }
 
 tl::unexpected<Error> IntervalFile::too_many() const {

@@ -1,7 +1,11 @@
+// That bytes make up a cell is proven by the sum of h(end) - h(begin) of all pieces, h being a hash of the place in the cell: it is
+// h(length) - h(0) if each piece begins where another one ends. To count bytes is not enough: of zeros read twice, and others not at
+// all, count and sum are right.
 #include "interval/read_sums.h"
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "base/crc32c.h"
 
@@ -10,53 +14,43 @@ namespace {
 
 constexpr std::int64_t kTogether = 16;  // cells, one after the other, that one rank puts together
 
-struct Told {
-  std::int64_t cell;  // of all parts', one after the other
-  std::uint32_t sum;
-  std::int32_t bytes;
-};
-
-// The first cell of each part, and behind them the number of all.
-std::vector<std::int64_t> first_cells(const Root& root) {
-  std::vector<std::int64_t> firsts{0};
-  for (const PartEntry& part : root.parts) {
-    std::int64_t cells = 0;
-    for (const Extent& run : part.runs) cells += cells_of(run);
-    firsts.push_back(firsts.back() + cells);
-  }
-  return firsts;
+// SplitMix64.
+std::uint64_t hash(Offset place) {
+  std::uint64_t x = (static_cast<std::uint64_t>(place) + 1) * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
 }
+std::uint64_t cover_of(Extent inside) { return hash(inside.end()) - hash(inside.offset); }
 
 }  // namespace
 
-void ReadSums::add(CellOfPart cell, std::uint32_t sum, Bytes bytes) {
-  Cell* const last = cells_.empty() ? nullptr : &cells_.back();
-  if (!last || last->cell != cell || last->bytes == kVerified) {
-    cells_.push_back({cell, sum, static_cast<std::int32_t>(bytes)});
-    return;
-  }
-  last->sum ^= sum;
-  last->bytes = static_cast<std::int32_t>(std::min(last->bytes + bytes, kCell + 1));
+void ReadSums::add(const Cell& cell, Extent inside, std::uint32_t sum) {
+  const auto length = static_cast<std::int32_t>(cell.length);
+  if (told_.empty() || told_.back().cell != cell.of || told_.back().length != length)
+    told_.push_back({cell.of, 0, 0, cell.sum, length});
+  told_.back().cover += cover_of(inside);
+  told_.back().sum ^= sum;
 }
+
+void ReadSums::add_verified(CellOfPart cell) { told_.push_back({cell, 0, 0, 0, 0}); }
 
 bool ReadSums::leaves_some() const {
-  return std::any_of(cells_.begin(), cells_.end(), [](const Cell& cell) { return cell.bytes != kVerified; });
+  return std::any_of(told_.begin(), told_.end(), [](const Told& each) { return each.length > 0; });
 }
 
-std::vector<std::vector<std::byte>> ReadSums::by_rank(const Root& root, int ranks) const {
-  const std::vector<std::int64_t> firsts = first_cells(root);
-  std::vector<std::vector<std::byte>> told(static_cast<std::size_t>(ranks));
-  for (const Cell& cell : cells_) {
-    const Told each{firsts[cell.cell.part] + cell.cell.number, cell.sum, cell.bytes};
+std::vector<std::vector<std::byte>> ReadSums::by_rank(int ranks) const {
+  std::vector<std::vector<std::byte>> all(static_cast<std::size_t>(ranks));
+  for (const Told& each : told_) {
+    const auto group = each.cell.part + static_cast<std::size_t>(each.cell.number / kTogether);
+    auto& to = all[group % all.size()];
     const auto bytes = std::as_bytes(std::span(&each, 1));
-    auto& to = told[static_cast<std::size_t>(each.cell / kTogether % ranks)];
     to.insert(to.end(), bytes.begin(), bytes.end());
   }
-  return told;
+  return all;
 }
 
-Result<std::vector<CellOfPart>> ReadSums::not_verified(std::span<const std::vector<std::byte>> told,
-                                                       Generation& generation, Storage& storage) {
+ReadSums::Found ReadSums::put_together(std::span<const std::vector<std::byte>> told) {
   std::vector<Told> all;
   for (const std::vector<std::byte>& each : told) {
     if (each.empty()) continue;
@@ -64,40 +58,25 @@ Result<std::vector<CellOfPart>> ReadSums::not_verified(std::span<const std::vect
     all.resize(before + each.size() / sizeof(Told));
     std::memcpy(all.data() + before, each.data(), each.size());
   }
-  std::sort(all.begin(), all.end(), [](const Told& a, const Told& b) { return a.cell < b.cell; });
-  const Root& root = generation.root();
-  const std::vector<std::int64_t> firsts = first_cells(root);
-  std::vector<CellOfPart> left;
-  std::size_t part = 0;
-  std::shared_ptr<const Part> known;
-  std::size_t run = 0;        // of the part
-  std::int64_t run_cell = 0;  // its first
+  const auto place = [](const Told& each) { return std::tie(each.cell.part, each.cell.number); };
+  std::sort(all.begin(), all.end(), [&](const Told& a, const Told& b) { return place(a) < place(b); });
+  Found found;
   for (auto at = all.begin(); at != all.end();) {
-    const std::int64_t number = at->cell;
-    std::uint32_t sum = 0;
-    Bytes bytes = 0;
-    bool verified = false;
-    for (; at != all.end() && at->cell == number; ++at) {
-      verified = verified || at->bytes == kVerified;
-      sum ^= at->sum;
-      bytes += at->bytes;
+    Told cell = *at;
+    bool verified = cell.length == 0;
+    for (++at; at != all.end() && at->cell == cell.cell; ++at) {
+      verified = verified || at->length == 0;
+      cell.cover += at->cover;
+      cell.sum ^= at->sum;
     }
     if (verified) continue;
-    if (!known || number >= firsts[part + 1]) {
-      while (number >= firsts[part + 1]) ++part;
-      ASSIGN_OR_RETURN(known, generation.part(part, storage));
-      run = 0;
-      run_cell = firsts[part];
+    if (cell.cover != cover_of({0, cell.length})) {
+      found.unknown.push_back(cell.cell);
+    } else if (crc32c_from_parts(cell.sum, cell.length) != cell.stored) {
+      found.wrong.push_back(cell.cell);
     }
-    const auto& runs = root.parts[part].runs;
-    for (; number >= run_cell + cells_of(runs[run]); ++run) run_cell += cells_of(runs[run]);
-    const Offset begin = down_to_cell(runs[run].offset) + (number - run_cell) * kCell;
-    const CellOfPart cell{part, number - firsts[part]};
-    const bool whole = bytes == intersect(runs[run], {begin, kCell}).length;
-    if (!whole || crc32c_from_parts(sum, bytes) != known->sums[static_cast<std::size_t>(cell.number)])
-      left.push_back(cell);
   }
-  return left;
+  return found;
 }
 
 }  // namespace stridio

@@ -10,29 +10,40 @@
 
 namespace stridio {
 
-// What one reader of a generation knows of the cells that it has met. Where a read fails it is of no use any more.
+// What one reader of a generation knows of the cells that it has met: 40 bytes for each, and again where it meets one later. Where
+// a read fails it is of no use any more.
 class ReadSums {
  public:
-  // Of so many bytes of a cell, as parts of it. A byte that is read twice is added twice: then they are no whole.
-  void add(CellOfPart cell, std::uint32_t sum, Bytes bytes);
-  void add_verified(CellOfPart cell) { cells_.push_back({cell, 0, kVerified}); }
+  struct Cell {
+    CellOfPart of;
+    Bytes length = 0;
+    std::uint32_t sum = 0;  // as stored
+  };
+  // `sum`: of the bytes at `inside`, by crc32c_of_part().
+  void add(const Cell& cell, Extent inside, std::uint32_t sum);
+  void add_verified(CellOfPart cell);
+  void append(const ReadSums& others) { told_.insert(told_.end(), others.told_.begin(), others.told_.end()); }
 
   // Whether of some cell there are bytes that others' sums are needed for.
   bool leaves_some() const;
   // What each of `ranks` is to put together.
-  std::vector<std::vector<std::byte>> by_rank(const Root& root, int ranks) const;
-  // From what all readers have for this one: the cells that their sums do not verify, ascending.
-  static Result<std::vector<CellOfPart>> not_verified(std::span<const std::vector<std::byte>> told,
-                                                      Generation& generation, Storage& storage);
+  std::vector<std::vector<std::byte>> by_rank(int ranks) const;
+
+  struct Found {
+    std::vector<CellOfPart> unknown;  // ascending: some bytes nobody has read, or several
+    std::vector<CellOfPart> wrong;    // what was read is not what was stored
+  };
+  // From what all readers have for this one.
+  static Found put_together(std::span<const std::vector<std::byte>> told);
 
  private:
-  static constexpr std::int32_t kVerified = -1;
-  struct Cell {
+  struct Told {
     CellOfPart cell;
-    std::uint32_t sum;
-    std::int32_t bytes;  // kCell + 1 for more than a cell has, or kVerified
+    std::uint64_t cover;  // proves that each byte is there once
+    std::uint32_t sum, stored;
+    std::int32_t length;  // 0: the cell is verified
   };
-  std::vector<Cell> cells_;  // some several times
+  std::vector<Told> told_;
 };
 
 }  // namespace stridio

@@ -354,6 +354,82 @@ TEST(SharedRead, TheSumsOfAllBytesOfACellAreItsOwn) {
     }
 }
 
+// Zeros read twice look like others that nobody has read.
+TEST(SharedRead, BytesReadTwiceDoNotStandForOthers) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    constexpr int kCells = 8;
+    auto writer = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(writer);
+    Data zeros(kCells * kCell);
+    ASSERT_TRUE(write_list(**writer, std::vector<Extent>{{0, kCells * kCell}}, zeros));
+    ASSERT_TRUE((*writer)->commit());
+    const Offset stored = (*writer)->root().parts[0].runs[0].offset;
+    const auto read_halves_twice = [&]() -> Status {
+      std::vector<Data> told;
+      std::unique_ptr<SharedRead> last;
+      auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+      for (int i = 0; i < 2; ++i) {
+        last = *(*reader)->share_read();
+        Data half(kCell / 2);
+        for (Offset at = 0; at < kCells * kCell; at += kCell) RETURN_IF_ERROR(last->read({at, kCell / 2}, half.data()));
+        told.push_back(last->sums(1)[0]);
+      }
+      return last->verify(told);
+    };
+    EXPECT_TRUE(read_halves_twice());
+    for (const Offset at : {Offset{0}, kCell / 2 - 1, 3 * kCell + 100}) {
+      flip(file, stored + at);
+      EXPECT_FALSE(read_halves_twice()) << at;
+      flip(file, stored + at);
+    }
+  });
+}
+
+class FlippingStorage final : public ForwardingStorage {
+ public:
+  FlippingStorage(std::unique_ptr<Storage> storage, const bool& flips)
+      : ForwardingStorage(*storage), storage_(std::move(storage)), flips_(flips) {}
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    auto moved = ForwardingStorage::readv(extents, memory);
+    if (flips_) memory[0].data[0] ^= std::byte{1};
+    return moved;
+  }
+
+ private:
+  const std::unique_ptr<Storage> storage_;
+  const bool& flips_;
+};
+
+// The storage has it right: whoever reads the cell again finds nothing.
+TEST(SharedRead, WhatWentWrongOnItsWayIsFound) {
+  const Turns turns;
+  for (const bool flips : {false, true}) {
+    run_threads(1, {}, [&](Group& group) {
+      bool now = false;
+      auto storage = std::make_unique<FlippingStorage>(open_memory(turns.file, {.read = true}), now);
+      auto file = IntervalFile::open(group, std::move(storage), false, {}, {.calls_a_page = 1e9});
+      ASSERT_TRUE(file);
+      std::vector<Data> told;
+      std::unique_ptr<SharedRead> last;
+      for (int i = 0; i < 2; ++i) {
+        last = *(*file)->share_read();
+        Data piece(2000);
+        for (Offset at = i * 2000; at < 20 * kCell; at += 4000) {
+          now = flips && at == 4000;
+          ASSERT_TRUE(last->read({at, 2000}, piece.data()));
+        }
+        now = false;
+        told.push_back(last->sums(1)[0]);
+      }
+      const Status verified = last->verify(told);
+      EXPECT_EQ(verified.has_value(), !flips);
+      EXPECT_TRUE(verified || verified.error().code == Code::kIo);
+    });
+  }
+}
+
 // One has found it whole, and another, who has a part of it, says so too.
 TEST(SharedRead, WhatOneHasVerifiedIsNotReadAgain) {
   const Turns turns;

@@ -280,7 +280,8 @@ SummedRequests summed_requests(const Profile& profile) {
   // What was read to where it belongs is in the caches still when it is summed, beside what it was read from.
   const Bytes cached = profile.staging / 4;
   // A window of staged memory is one request: ranks that write to one file take turns in it, and one copies while another writes.
-  SummedRequests requests{.longest_read = far ? profile.longest_staging : cached,
+  SummedRequests requests{.waits = far,
+                          .longest_read = far ? profile.longest_staging : cached,
                           .longest_written = far ? profile.longest_staging : profile.staging,
                           .write = deep_of(profile.write)};
   const double calling = profile.read.byte_seconds + profile.read.request_seconds / static_cast<double>(cached);

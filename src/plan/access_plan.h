@@ -99,6 +99,7 @@ struct SummedRequests {
   static constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
   static constexpr Bytes kMostMapped = Bytes{4} << 20;
 
+  bool waits = false;                      // for requests, more than for bytes
   Bytes longest_read = Bytes{1} << 20;     // so many are read by one request, then summed
   Bytes longest_written = Bytes{1} << 20;  // so many are summed, then written by one request
   Bytes least_mapped = kNever;  // but where so many lie together they are mapped, at most kMostMapped at a time

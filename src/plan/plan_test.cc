@@ -92,6 +92,7 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   const SummedRequests near = summed_requests(Profile());
   EXPECT_LE(near.longest_read, Profile().staging / 2);
   EXPECT_EQ(near.write.depth, 1);
+  EXPECT_FALSE(near.waits);
   EXPECT_EQ(near.least_mapped, SummedRequests::kNever) << "mapped pages cost more than they spare";
   Profile mapped;
   mapped.read_page_seconds = 1e-7;
@@ -104,6 +105,10 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   network.write.extends_alone = true;
   const SummedRequests requests = summed_requests(network);
   EXPECT_EQ(requests.longest_read, network.longest_staging);
+  EXPECT_TRUE(requests.waits);
+  Profile far_to_read;
+  far_to_read.read = network.read;
+  EXPECT_TRUE(summed_requests(far_to_read).waits);
   EXPECT_EQ(requests.longest_written, network.longest_staging);
   EXPECT_EQ(requests.least_mapped, SummedRequests::kNever);
   EXPECT_EQ(requests.write.depth, 16);
