@@ -368,9 +368,10 @@ TEST(SharedRead, BytesReadTwiceDoNotStandForOthers) {
     const Offset stored = (*writer)->root().parts[0].runs[0].offset;
     const auto read_halves_twice = [&]() -> Status {
       std::vector<Data> told;
-      std::unique_ptr<SharedRead> last;
       auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+      std::unique_ptr<SharedRead> last;
       for (int i = 0; i < 2; ++i) {
+        last.reset();
         last = *(*reader)->share_read();
         Data half(kCell / 2);
         for (Offset at = 0; at < kCells * kCell; at += kCell) RETURN_IF_ERROR(last->read({at, kCell / 2}, half.data()));
@@ -414,6 +415,7 @@ TEST(SharedRead, WhatWentWrongOnItsWayIsFound) {
       std::vector<Data> told;
       std::unique_ptr<SharedRead> last;
       for (int i = 0; i < 2; ++i) {
+        last.reset();
         last = *(*file)->share_read();
         Data piece(2000);
         for (Offset at = i * 2000; at < 20 * kCell; at += 4000) {
