@@ -36,8 +36,8 @@ class ForwardingStorage : public Storage {
 };
 
 // Reads what the storage holds when it is made. What several have read counts if none leaves some to the others, or else when each
-// has verified what all have told it. readv() only, by
-// any threads, and none after one has failed.
+// has verified what all have told it. readv() only, by any threads, and none after
+// one has failed.
 class SharedRead : public ForwardingStorage {
  public:
   using ForwardingStorage::ForwardingStorage;
