@@ -245,7 +245,7 @@ Result<Data> read_in_turns(Storage& storage, const Intervals& from, Bytes turn, 
   }
   for (std::size_t rank = 0; rank < sums.size(); ++rank) {
     const std::array<Data, 2> told{sums[0].by_rank(2)[rank], sums[1].by_rank(2)[rank]};
-    RETURN_IF_ERROR(verify_told(storage, *from.generation, told, requests));
+    RETURN_IF_ERROR(verify_told(storage, told, requests));
   }
   return bytes;
 }

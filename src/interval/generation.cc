@@ -389,7 +389,7 @@ class Reader {
 
   struct Cell {
     Extent stored;
-    CellOfPart of = {.number = -1};  // which has no sum
+    bool summed = false;  // what is not committed has no sum
     std::uint32_t sum = 0;
     bool verify = true;  // whole; else what is wanted of it is summed for itself
     std::span<const Wanted> wanted = {};
@@ -405,7 +405,7 @@ class Reader {
     const std::int64_t sum =
         source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell - run->offset / kCell;
     return {.stored = cell_at(*run, wanted.stored),
-            .of = {static_cast<std::size_t>(source.entry - from_.generation->root().parts.data()), sum},
+            .summed = true,
             .sum = source.part->sums[static_cast<std::size_t>(sum)]};
   }
 
@@ -436,7 +436,7 @@ class Reader {
       ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
       for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
         batch_.push_back(group[i]);
-        batch_.back().verify = group[i].of.number >= 0;
+        batch_.back().verify = group[i].summed;
         if (std::ssize(batch_) >= longest_ / kCell) RETURN_IF_ERROR(fetch_batch(moved));
       }
     }
@@ -450,7 +450,7 @@ class Reader {
       const std::size_t first = next;
       Cell cell = cell_of(source, wanted[first]);
       while (++next < wanted.size() && wanted[next].stored < cell.stored.end())
-        if (cell.of.number < 0)
+        if (!cell.summed)
           cell.stored.length =
               std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
       cell.wanted = std::span(wanted).subspan(first, next - first);
@@ -474,16 +474,16 @@ class Reader {
   // Of a whole cell.
   bool is_right(const Cell& cell, std::uint32_t sum) {
     if (sum != cell.sum) return false;
-    if (sums_) sums_->add_verified(cell.of);
+    if (sums_) sums_->add_verified(cell.stored);
     return true;
   }
 
   // Of a piece that has been read: what was just copied is sooner read where it came from than where it goes.
   void add_sum(const Cell& cell, const Wanted& piece, const std::byte* bytes) {
-    if (!sums_ || cell.of.number < 0) return;
+    if (!sums_ || !cell.summed) return;
     const Extent inside{piece.stored - cell.stored.offset, piece.length};
     const std::span<const std::byte> all(bytes, static_cast<std::size_t>(piece.length));
-    sums_->add({cell.of, cell.stored.length, cell.sum}, inside, crc32c_of_part(all, cell.stored.length - inside.end()));
+    sums_->add({cell.stored, cell.sum}, inside, crc32c_of_part(all, cell.stored.length - inside.end()));
   }
 
   // How many of them, from the first on, are so near each other that they go into one mapping.
@@ -673,55 +673,24 @@ Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std:
   return Reader(storage, from, requests, sums).read(extents, memory);
 }
 
-Status verify_told(Storage& storage, Generation& generation, std::span<const std::vector<std::byte>> told,
-                   const SummedRequests& requests) {
+Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests) {
   const ReadSums::Found found = ReadSums::put_together(told);
-  const auto& parts = generation.root().parts;
-  std::vector<Extent> stored;
-  std::vector<std::uint32_t> sums;
-  std::vector<std::byte> bytes;
-  Bytes wanted = 0;
-  const auto verify = [&]() -> Status {
-    bytes.resize(static_cast<std::size_t>(wanted));
-    const Span all{bytes.data(), wanted};
-    ASSIGN_OR_RETURN(const Transferred got, storage.readv(stored, {&all, 1}));
-    if (got.bytes < wanted) return truncated(storage);
+  if (!found.wrong.empty()) return damaged(storage, found.wrong.front().stored);
+  for (std::span<const ReadSums::Cell> left = found.unknown; !left.empty();) {
+    std::vector<Extent> stored;
+    Bytes all = 0;
+    for (; stored.size() < left.size() && (all == 0 || all < requests.longest_read); all += stored.back().length)
+      stored.push_back(left[stored.size()].stored);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(all));
+    const Span span{bytes.data(), all};
+    ASSIGN_OR_RETURN(const Transferred got, storage.readv(stored, {&span, 1}));
+    if (got.bytes < all) return truncated(storage);
     const std::byte* at = bytes.data();
     for (std::size_t i = 0; i < stored.size(); at += stored[i++].length)
-      if (crc32c({at, static_cast<std::size_t>(stored[i].length)}) != sums[i]) return damaged(storage, stored[i]);
-    stored.clear();
-    sums.clear();
-    wanted = 0;
-    return {};
-  };
-  // Calls visit(cell, where it is stored) for each.
-  const auto each_of = [&](std::span<const CellOfPart> cells, const auto& visit) -> Status {
-    auto next = cells.begin();
-    while (next != cells.end()) {
-      const CellOfPart first = *next;
-      std::int64_t number = 0;  // of the run's first cell
-      for (std::size_t run = 0; first.part < parts.size() && run < parts[first.part].runs.size(); ++run) {
-        const Extent& in = parts[first.part].runs[run];
-        const std::int64_t behind = number + cells_of(in);
-        for (; next != cells.end() && next->part == first.part && next->number < behind; ++next)
-          RETURN_IF_ERROR(
-              visit(*next, intersect(in, {down_to_cell(in.offset) + (next->number - number) * kCell, kCell})));
-        number = behind;
-      }
-      if (next != cells.end() && *next == first)
-        return fail(Code::kOther, "ranks that read together disagree about a file");
-    }
-    return {};
-  };
-  RETURN_IF_ERROR(each_of(found.wrong, [&](CellOfPart, Extent cell) -> Status { return damaged(storage, cell); }));
-  RETURN_IF_ERROR(each_of(found.unknown, [&](CellOfPart cell, Extent at) -> Status {
-    ASSIGN_OR_RETURN(const auto part, generation.part(cell.part, storage));
-    stored.push_back(at);
-    sums.push_back(part->sums[static_cast<std::size_t>(cell.number)]);
-    wanted += at.length;
-    return wanted < requests.longest_read ? Status() : verify();
-  }));
-  return wanted > 0 ? verify() : Status();
+      if (crc32c({at, static_cast<std::size_t>(stored[i].length)}) != left[i].sum) return damaged(storage, stored[i]);
+    left = left.subspan(stored.size());
+  }
+  return {};
 }
 
 }  // namespace stridio

@@ -75,11 +75,6 @@ struct Intervals {
   std::vector<IntervalMap> layers;  // each hides those behind it, and all the generation
 };
 
-struct CellOfPart {
-  std::size_t part = 0;
-  std::int64_t number = 0;
-  friend bool operator==(const CellOfPart&, const CellOfPart&) = default;
-};
 class ReadSums;
 
 // As Storage::readv does with the logical file; holes are zeros. What a generation stored is checked by its sums: kIo where one
@@ -88,7 +83,6 @@ Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std:
                                    std::span<const Span> memory, const SummedRequests& requests,
                                    ReadSums* sums = nullptr);
 // Checks what readers have told each other (read_sums.h), and reads the cells that their sums say nothing of.
-Status verify_told(Storage& storage, Generation& generation, std::span<const std::vector<std::byte>> told,
-                   const SummedRequests& requests);
+Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests);
 
 }  // namespace stridio

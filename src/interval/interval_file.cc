@@ -95,7 +95,7 @@ Result<std::unique_ptr<SharedRead>> IntervalFile::share_read() {
     bool leaves_some() const override { return sums_.leaves_some(); }
     std::vector<std::vector<std::byte>> sums(int ranks) const override { return sums_.by_rank(ranks); }
     Status verify(std::span<const std::vector<std::byte>> told) override {
-      return guarded([&] { return verify_told(*file_.storage_, *seen_.generation, told, file_.requests_); });
+      return guarded([&] { return verify_told(*file_.storage_, told, file_.requests_); });
     }
 
    private:

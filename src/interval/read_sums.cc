@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tuple>
 
 #include "base/crc32c.h"
 
@@ -26,23 +25,22 @@ std::uint64_t cover_of(Extent inside) { return hash(inside.end()) - hash(inside.
 }  // namespace
 
 void ReadSums::add(const Cell& cell, Extent inside, std::uint32_t sum) {
-  const auto length = static_cast<std::int32_t>(cell.length);
-  if (told_.empty() || told_.back().cell != cell.of || told_.back().length != length)
-    told_.push_back({cell.of, 0, 0, cell.sum, length});
+  if (told_.empty() || told_.back().cell.stored != cell.stored || told_.back().verified)
+    told_.push_back({cell, 0, 0, false});
   told_.back().cover += cover_of(inside);
   told_.back().sum ^= sum;
 }
 
-void ReadSums::add_verified(CellOfPart cell) { told_.push_back({cell, 0, 0, 0, 0}); }
+void ReadSums::add_verified(Extent stored) { told_.push_back({{stored}, 0, 0, true}); }
 
 bool ReadSums::leaves_some() const {
-  return std::any_of(told_.begin(), told_.end(), [](const Told& each) { return each.length > 0; });
+  return std::any_of(told_.begin(), told_.end(), [](const Told& each) { return !each.verified; });
 }
 
 std::vector<std::vector<std::byte>> ReadSums::by_rank(int ranks) const {
   std::vector<std::vector<std::byte>> all(static_cast<std::size_t>(ranks));
   for (const Told& each : told_) {
-    const auto group = each.cell.part + static_cast<std::size_t>(each.cell.number / kTogether);
+    const auto group = static_cast<std::size_t>(each.cell.stored.offset / (kTogether * kCell));
     auto& to = all[group % all.size()];
     const auto bytes = std::as_bytes(std::span(&each, 1));
     to.insert(to.end(), bytes.begin(), bytes.end());
@@ -58,22 +56,21 @@ ReadSums::Found ReadSums::put_together(std::span<const std::vector<std::byte>> t
     all.resize(before + each.size() / sizeof(Told));
     std::memcpy(all.data() + before, each.data(), each.size());
   }
-  const auto place = [](const Told& each) { return std::tie(each.cell.part, each.cell.number); };
+  const auto place = [](const Told& each) { return each.cell.stored.offset; };
   std::sort(all.begin(), all.end(), [&](const Told& a, const Told& b) { return place(a) < place(b); });
   Found found;
   for (auto at = all.begin(); at != all.end();) {
-    Told cell = *at;
-    bool verified = cell.length == 0;
-    for (++at; at != all.end() && at->cell == cell.cell; ++at) {
-      verified = verified || at->length == 0;
-      cell.cover += at->cover;
-      cell.sum ^= at->sum;
+    Told one = *at;
+    for (++at; at != all.end() && place(*at) == place(one); ++at) {
+      one.verified = one.verified || at->verified;
+      one.cover += at->cover;
+      one.sum ^= at->sum;
     }
-    if (verified) continue;
-    if (cell.cover != cover_of({0, cell.length})) {
-      found.unknown.push_back(cell.cell);
-    } else if (crc32c_from_parts(cell.sum, cell.length) != cell.stored) {
-      found.wrong.push_back(cell.cell);
+    if (one.verified) continue;
+    if (one.cover != cover_of({0, one.cell.stored.length})) {
+      found.unknown.push_back(one.cell);
+    } else if (crc32c_from_parts(one.sum, one.cell.stored.length) != one.cell.sum) {
+      found.wrong.push_back(one.cell);
     }
   }
   return found;

@@ -10,18 +10,17 @@
 
 namespace stridio {
 
-// What one reader of a generation knows of the cells that it has met: 40 bytes for each, and again where it meets one later. Where
-// a read fails it is of no use any more.
+// What one reader of a generation knows of the cells that it has met: 40 bytes for each, and again where it meets one later. Where a
+// read fails it is of no use any more.
 class ReadSums {
  public:
   struct Cell {
-    CellOfPart of;
-    Bytes length = 0;
-    std::uint32_t sum = 0;  // as stored
+    Extent stored;
+    std::uint32_t sum = 0;
   };
   // `sum`: of the bytes at `inside`, by crc32c_of_part().
   void add(const Cell& cell, Extent inside, std::uint32_t sum);
-  void add_verified(CellOfPart cell);
+  void add_verified(Extent stored);
   void append(const ReadSums& others) { told_.insert(told_.end(), others.told_.begin(), others.told_.end()); }
 
   // Whether of some cell there are bytes that others' sums are needed for.
@@ -30,18 +29,18 @@ class ReadSums {
   std::vector<std::vector<std::byte>> by_rank(int ranks) const;
 
   struct Found {
-    std::vector<CellOfPart> unknown;  // ascending: some bytes nobody has read, or several
-    std::vector<CellOfPart> wrong;    // what was read is not what was stored
+    std::vector<Cell> unknown;  // ascending: some bytes nobody has read, or several
+    std::vector<Cell> wrong;    // what was read is not what was stored
   };
   // From what all readers have for this one.
   static Found put_together(std::span<const std::vector<std::byte>> told);
 
  private:
   struct Told {
-    CellOfPart cell;
+    Cell cell;
+    std::uint32_t sum;
     std::uint64_t cover;  // proves that each byte is there once
-    std::uint32_t sum, stored;
-    std::int32_t length;  // 0: the cell is verified
+    bool verified;        // the whole cell
   };
   std::vector<Told> told_;
 };
