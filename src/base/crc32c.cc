@@ -50,7 +50,7 @@ constexpr std::uint32_t power_of_x(std::uint64_t exponent) {
 }
 
 // x^(8 * step * i + more).
-constexpr std::size_t kSteps = 128;
+constexpr std::size_t kSteps = 256;
 constexpr std::array<std::uint32_t, kSteps> powers_by(std::size_t step, std::uint64_t more = 0) {
   std::array<std::uint32_t, kSteps> powers{power_of_x(more)};
   for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = product(power_of_x(8 * step), powers[i - 1]);
@@ -130,7 +130,7 @@ STRIDIO_CRC_TARGET std::uint32_t by_instruction(const std::byte* data, std::size
   return by_table(data, length, static_cast<std::uint32_t>(state));
 }
 
-#define STRIDIO_FOLD_TARGET __attribute__((target("avx,avx512f,avx512vl,vpclmulqdq,sse4.2,pclmul")))
+#define STRIDIO_FOLD_TARGET __attribute__((target("avx,avx512f,avx512vl,avx512bw,avx512vbmi,vpclmulqdq,sse4.2,pclmul")))
 
 // What each 128 bits are multiplied by to stand `bits` earlier: their first half, which comes first, by the low word.
 template <std::uint64_t bits>
@@ -147,49 +147,117 @@ STRIDIO_FOLD_TARGET __m512i folded(__m512i before, __m512i factors, __m512i next
 
 constexpr std::size_t kStep = sizeof(__m512i);
 
-STRIDIO_FOLD_TARGET __m512i next_of(const std::byte*& data, std::size_t& length) {
-  const __m512i bytes = _mm512_loadu_si512(data);
-  data += kStep;
-  length -= kStep;
-  return bytes;
+// Bytes one step after the other; they are copied where there is somewhere to copy them to.
+template <bool copies>
+struct Steps {
+  const std::byte* from;
+  std::byte* to;
+
+  STRIDIO_FOLD_TARGET __m512i next(std::size_t length = kStep) {
+    const __m512i bytes = _mm512_loadu_si512(from);
+    if constexpr (copies) {
+      _mm512_storeu_si512(to, bytes);
+      to += length;
+    }
+    from += length;
+    return bytes;
+  }
+  void step_back(std::size_t length) {
+    from -= length;
+    if constexpr (copies) to -= length;
+  }
+};
+
+// Bytes `by`, `by` + 1 ... of 64, then the first ones; zeros where `kept` has none.
+STRIDIO_FOLD_TARGET __m512i rotated(__m512i bytes, std::size_t by, __mmask64 kept = ~0ULL) {
+  static constexpr auto kPlaces = [] {
+    std::array<std::uint8_t, kStep> places{};
+    for (std::size_t i = 0; i < kStep; ++i) places[i] = static_cast<std::uint8_t>(i);
+    return places;
+  }();
+  const __m512i places = _mm512_add_epi8(_mm512_loadu_si512(kPlaces.data()), _mm512_set1_epi8(static_cast<char>(by)));
+  return _mm512_maskz_permutexvar_epi8(kept, places, bytes);
+}
+__mmask64 last(std::size_t bytes) { return ~0ULL << (kStep - bytes); }
+
+// The first bytes, up to where lines of the cache begin, are put behind zeros, which before a string count for nothing. So
+// are the steps until they go by four. At least two steps long.
+template <bool copies>
+STRIDIO_FOLD_TARGET std::uint32_t by_folding(const std::byte* data, std::byte* to, std::size_t length,
+                                             std::uint32_t state) {
+  const auto place = reinterpret_cast<std::uintptr_t>(copies ? to : data);
+  std::size_t head = -place % kStep;
+  if (head < sizeof state) {  // too short to take up the state
+    state = by_table(data, head, state);
+    if constexpr (copies) {
+      std::memcpy(to, data, head);
+      to += head;
+    }
+    data += head;
+    length -= head;
+    head = kStep;
+  }
+  Steps<copies> steps{data, to};
+  const __m512i beginning =
+      _mm512_xor_si512(steps.next(head), _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state))));
+  const __m512i first = rotated(beginning, head, last(head));
+  std::size_t left = (length - head) / kStep;
+  const std::size_t tail = (length - head) % kStep;
+  __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
+  switch (left % 4) {
+    case 0: d = first; break;
+    case 1: c = first, d = steps.next(); break;
+    case 2: b = first, c = steps.next(), d = steps.next(); break;
+    case 3: a = first, b = steps.next(), c = steps.next(), d = steps.next(); break;
+  }
+  for (left /= 4; left > 0; --left) {
+    const __m512i factors = folding_factors<4 * 512>();
+    a = folded(a, factors, steps.next());
+    b = folded(b, factors, steps.next());
+    c = folded(c, factors, steps.next());
+    d = folded(d, factors, steps.next());
+  }
+  a = folded(a, folding_factors<3 * 512>(), d);
+  b = folded(b, folding_factors<2 * 512>(), a);
+  a = folded(c, folding_factors<512>(), b);
+  if (tail > 0) {  // all before stands as much earlier
+    steps.step_back(kStep - tail);
+    a = folded(rotated(a, tail, last(tail)), folding_factors<512>(),
+               _mm512_mask_mov_epi8(rotated(a, tail), last(tail), steps.next()));
+  }
+  std::uint64_t words[8], sum = 0;
+  _mm512_storeu_si512(words, a);
+  for (const std::uint64_t each : words) sum = _mm_crc32_u64(sum, each);
+  _mm256_zeroupper();  // else what comes next, for older processors, waits a hundred cycles for these registers
+  return static_cast<std::uint32_t>(sum);
 }
 
-STRIDIO_FOLD_TARGET std::uint32_t by_folding(const std::byte* data, std::size_t length, std::uint32_t state) {
-  if (length >= 4 * kStep) {
-    __m512i a =
-        _mm512_xor_si512(next_of(data, length), _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state))));
-    __m512i b = next_of(data, length);
-    __m512i c = next_of(data, length);
-    __m512i d = next_of(data, length);
-    while (length >= 4 * kStep) {
-      const __m512i factors = folding_factors<4 * 512>();
-      a = folded(a, factors, next_of(data, length));
-      b = folded(b, factors, next_of(data, length));
-      c = folded(c, factors, next_of(data, length));
-      d = folded(d, factors, next_of(data, length));
-    }
-    const __m512i factors = folding_factors<512>();
-    a = folded(folded(folded(a, factors, b), factors, c), factors, d);
-    while (length >= kStep) a = folded(a, factors, next_of(data, length));
-    std::uint64_t words[8], sum = 0;
-    _mm512_storeu_si512(words, a);
-    for (const std::uint64_t each : words) sum = _mm_crc32_u64(sum, each);
-    state = static_cast<std::uint32_t>(sum);
-    _mm256_zeroupper();  // else what comes next, for older processors, waits a hundred cycles for these registers
-  }
-  return by_instruction(data, length, state);
+std::uint32_t by_folding_or_instruction(const std::byte* data, std::size_t length, std::uint32_t state) {
+  return length >= 2 * kStep ? by_folding<false>(data, nullptr, length, state) : by_instruction(data, length, state);
 }
 #endif
 
-using Way = std::uint32_t (*)(const std::byte*, std::size_t, std::uint32_t);
+struct Way {
+  std::uint32_t (*sum)(const std::byte*, std::size_t, std::uint32_t);
+  bool folds = false;
+
+  std::uint32_t copy(const std::byte* data, std::byte* to, std::size_t length) const {
+#ifdef __x86_64__
+    if (folds && length >= 2 * kStep) return by_folding<true>(data, to, length, 0);
+#endif
+    std::memcpy(to, data, length);
+    return sum(data, length, 0);
+  }
+};
 
 std::vector<Way> ways() {
-  std::vector<Way> all{by_table};
+  std::vector<Way> all{{by_table}};
 #ifdef __x86_64__
   if (!has_instruction()) return all;
-  all.push_back(by_instruction);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("vpclmulqdq"))
-    all.push_back(by_folding);
+  all.push_back({by_instruction});
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("vpclmulqdq"))
+    all.push_back({by_folding_or_instruction, true});
 #endif
   return all;
 }
@@ -204,35 +272,53 @@ std::vector<Move> moves() {
   return all;
 }
 
+// What the register's ones before a string give to its sum.
+std::uint32_t of_ones(Bytes length) {
+  const auto moved = [](Bytes by) { return product(power_of_x(8 * static_cast<std::uint64_t>(by)), ~0U); };
+  constexpr Bytes kOften = 16384;
+  static const std::uint32_t often = moved(kOften);
+  return length == kOften ? often : moved(length);
+}
+
 }  // namespace
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   static const Way fastest = ways().back();
-  return ~fastest(bytes.data(), bytes.size(), ~before);
+  return ~fastest.sum(bytes.data(), bytes.size(), ~before);
 }
 
 std::vector<std::uint32_t> crc32c_by_all_ways(std::span<const std::byte> bytes, std::uint32_t before) {
   std::vector<std::uint32_t> sums;
-  for (const Way way : ways()) sums.push_back(~way(bytes.data(), bytes.size(), ~before));
+  for (const Way& way : ways()) sums.push_back(~way.sum(bytes.data(), bytes.size(), ~before));
   return sums;
 }
 
 std::uint32_t crc32c_of_part(std::span<const std::byte> part, Bytes behind) {
   static const Way fastest = ways().back();
   static const Move moved = moves().back();
-  return moved(fastest(part.data(), part.size(), 0), static_cast<std::size_t>(behind));
+  return moved(fastest.sum(part.data(), part.size(), 0), static_cast<std::size_t>(behind));
 }
 
-std::vector<std::uint32_t> crc32c_of_part_by_all_ways(std::span<const std::byte> part, Bytes behind) {
+std::uint32_t copy_crc32c_of_part(std::byte* to, std::span<const std::byte> part, Bytes behind) {
+  static const Way fastest = ways().back();
+  static const Move moved = moves().back();
+  return moved(fastest.copy(part.data(), to, part.size()), static_cast<std::size_t>(behind));
+}
+
+std::vector<std::uint32_t> copy_crc32c_of_part_by_all_ways(std::byte* to, std::span<const std::byte> part,
+                                                           Bytes behind) {
   std::vector<std::uint32_t> sums;
-  for (const Way way : ways())
+  for (const Way& way : ways())
     for (const Move moved : moves())
-      sums.push_back(moved(way(part.data(), part.size(), 0), static_cast<std::size_t>(behind)));
+      sums.push_back(moved(way.copy(part.data(), to, part.size()), static_cast<std::size_t>(behind)));
   return sums;
 }
 
-std::uint32_t crc32c_from_parts(std::uint32_t all_parts, Bytes length) {
-  return ~(product(power_of_x(8 * static_cast<std::uint64_t>(length)), ~0U) ^ all_parts);
+std::uint32_t crc32c_from_parts(std::uint32_t all_parts, Bytes length) { return ~(of_ones(length) ^ all_parts); }
+
+std::uint32_t crc32c_as_part(std::uint32_t sum, Bytes length, Bytes behind) {
+  static const Move moved = moves().back();
+  return moved(of_ones(length) ^ ~sum, static_cast<std::size_t>(behind));
 }
 
 std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, Bytes second_length) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -42,19 +43,27 @@ TEST(Crc32c, PartsGiveTheSumOfTheWhole) {
 TEST(Crc32c, PartsInAnyOrderGiveTheSumOfTheWhole) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 300; ++i) {
-    std::vector<std::byte> bytes(1 + random() % (i % 2 == 0 ? 100 : 1 << 14));
+    std::vector<std::byte> bytes(1 + random() % (i % 2 == 0 ? 100 : 1 << 16));
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    constexpr std::size_t kAround = 200;  // of which nothing may change
+    std::vector<std::byte> copy(bytes.size() + 2 * kAround), expected(copy);
+    std::copy(bytes.begin(), bytes.end(), expected.begin() + kAround);
     std::uint32_t parts = 0;
     for (std::size_t at = bytes.size(); at > 0;) {  // from the end on
       const std::size_t length = 1 + random() % std::min<std::size_t>(at, 3000);
       const auto part = std::span(bytes).subspan(at - length, length);
       const auto behind = static_cast<Bytes>(bytes.size() - at);
       const std::uint32_t sum = crc32c_of_part(part, behind);
-      for (const std::uint32_t each : crc32c_of_part_by_all_ways(part, behind)) EXPECT_EQ(each, sum);
+      EXPECT_EQ(crc32c_as_part(crc32c(part), std::ssize(part), behind), sum);
+      EXPECT_EQ(copy_crc32c_of_part(copy.data() + kAround + at - length, part, behind), sum);
+      std::vector<std::byte> other(length);
+      for (const std::uint32_t each : copy_crc32c_of_part_by_all_ways(other.data(), part, behind)) EXPECT_EQ(each, sum);
+      EXPECT_TRUE(std::ranges::equal(other, part));
       parts ^= sum;
       at -= length;
     }
     EXPECT_EQ(crc32c_from_parts(parts, std::ssize(bytes)), crc32c(bytes));
+    EXPECT_EQ(copy, expected);
   }
 }
 

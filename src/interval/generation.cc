@@ -13,7 +13,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <queue>
 
 #include "base/crc32c.h"
 #include "interval/read_sums.h"
@@ -290,17 +289,33 @@ class Reader {
   // costs what its pieces cost, however many processes have written the file.
   void begin_at(Offset offset) {
     next_part_ = 0;
-    ahead_ = {};
-    for (std::size_t i = layers_; i < sources_.size(); ++i) {
-      sources_[i].cursor.seek(offset);
-      put_ahead(i);
-    }
+    ahead_.clear();
+    for (std::size_t i = layers_; i < sources_.size(); ++i) put_ahead(i, offset);
     position_ = offset;
   }
 
-  void put_ahead(std::size_t source) {
-    const MapCursor& cursor = sources_[source].cursor;
-    if (!cursor.done()) ahead_.emplace(cursor.piece().logical, source);
+  void put_ahead(std::size_t source, Offset offset) {
+    MapCursor& cursor = sources_[source].cursor;
+    cursor.seek(offset);
+    if (cursor.done()) return;
+    ahead_.push_back({cursor.piece().logical, source});
+    std::push_heap(ahead_.begin(), ahead_.end(), std::greater<>());
+  }
+
+  // The first of them has moved on: to its place, from the top of the heap down.
+  void sort_ahead() {
+    const MapCursor& cursor = sources_[ahead_.front().source].cursor;
+    if (cursor.done()) {
+      ahead_.front() = ahead_.back();
+      ahead_.pop_back();
+    } else {
+      ahead_.front().begin = cursor.piece().logical;
+    }
+    for (std::size_t at = 0, next = 1; next < ahead_.size(); at = next, next = 2 * at + 1) {
+      if (next + 1 < ahead_.size() && ahead_[next + 1] < ahead_[next]) ++next;
+      if (ahead_[at] < ahead_[next]) return;
+      std::swap(ahead_[at], ahead_[next]);
+    }
   }
 
   // The parts that have intervals in the range become sources.
@@ -321,9 +336,8 @@ class Reader {
         source.first_sum.push_back(sums);
         sums += cells_of(run);
       }
-      source.cursor.seek(range.offset);
       sources_.push_back(std::move(source));
-      put_ahead(sources_.size() - 1);
+      put_ahead(sources_.size() - 1, range.offset);
     }
     return {};
   }
@@ -355,9 +369,8 @@ class Reader {
       if (end > at) std::memset(data + (at - range.offset), 0, static_cast<std::size_t>(end - at));
       at = end;
     };
-    while (at < present.end() && !ahead_.empty() && ahead_.top().first < present.end() && !is_full()) {
-      const std::size_t source = ahead_.top().second;
-      ahead_.pop();
+    while (at < present.end() && !ahead_.empty() && ahead_.front().begin < present.end() && !is_full()) {
+      const std::size_t source = ahead_.front().source;
       MapCursor& cursor = sources_[source].cursor;
       const Piece whole = cursor.piece(), piece = whole.clipped({at, present.end() - at});
       if (piece.length > 0) {
@@ -369,8 +382,10 @@ class Reader {
         cursor.next();
       } else if (at > whole.end()) {
         cursor.seek(at);
+      } else {
+        break;  // it goes on behind the range
       }
-      put_ahead(source);
+      sort_ahead();
     }
     if (!is_full()) fill_to(range.end());
     return position_ = at;
@@ -389,25 +404,15 @@ class Reader {
 
   struct Cell {
     Extent stored;
-    bool summed = false;  // what is not committed has no sum
-    std::uint32_t sum = 0;
-    bool verify = true;  // whole; else what is wanted of it is summed for itself
+    const Extent* run = nullptr;          // null: not committed, and without a sum
+    const std::uint32_t* sums = nullptr;  // of the run's cells
+    bool verify = true;                   // whole; else what is wanted of it is summed for itself
     std::span<const Wanted> wanted = {};
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
     std::size_t first_span = 0, last_span = 0;
-  };
 
-  Cell cell_of(const Source& source, const Wanted& wanted) const {
-    if (!source.entry) return {.stored = {wanted.stored, wanted.length}, .verify = false};
-    const auto& runs = source.entry->runs;
-    const auto run = std::upper_bound(runs.begin(), runs.end(), wanted.stored,
-                                      [](Offset offset, const Extent& each) { return offset < each.end(); });
-    const std::int64_t sum =
-        source.first_sum[static_cast<std::size_t>(run - runs.begin())] + wanted.stored / kCell - run->offset / kCell;
-    return {.stored = cell_at(*run, wanted.stored),
-            .summed = true,
-            .sum = source.part->sums[static_cast<std::size_t>(sum)]};
-  }
+    std::uint32_t sum() const { return sums[stored.offset / kCell - run->offset / kCell]; }
+  };
 
   Status fetch(Transferred& moved) {
     const auto before = [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; };
@@ -425,8 +430,8 @@ class Reader {
 
   // Of what is wanted of the source from `next` on, which moves on.
   Status fetch_cells(Source& source, std::size_t& next, Transferred& moved) {
-    const std::vector<Cell> cells = take_cells(source, next);
-    for (std::span<const Cell> left = cells; !left.empty();) {
+    take_cells(source, next);
+    for (std::span<const Cell> left = cells_; !left.empty();) {
       const std::span<const Cell> group = left.first(count_near(left));
       left = left.subspan(group.size());
       if (is_worth_calls(group)) {
@@ -436,28 +441,45 @@ class Reader {
       ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
       for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
         batch_.push_back(group[i]);
-        batch_.back().verify = group[i].summed;
+        batch_.back().verify = group[i].run;
         if (std::ssize(batch_) >= longest_ / kCell) RETURN_IF_ERROR(fetch_batch(moved));
       }
     }
     return {};
   }
 
-  std::vector<Cell> take_cells(Source& source, std::size_t& next) {
-    std::vector<Cell> cells;
+  void take_cells(Source& source, std::size_t& next) {
+    cells_.clear();
     const std::vector<Wanted>& wanted = source.wanted;
-    while (next < wanted.size() && cells.size() < kMostCells) {
-      const std::size_t first = next;
-      Cell cell = cell_of(source, wanted[first]);
-      while (++next < wanted.size() && wanted[next].stored < cell.stored.end())
-        if (!cell.summed)
+    Cell cell;
+    while (next < wanted.size() && cells_.size() < kMostCells) {
+      const std::size_t first = next++;
+      if (source.entry) {
+        find_cell(source, wanted[first].stored, cell);
+        while (next < wanted.size() && wanted[next].stored < cell.stored.end()) ++next;
+      } else {
+        cell.stored = {wanted[first].stored, wanted[first].length};
+        cell.verify = false;
+        for (; next < wanted.size() && wanted[next].stored < cell.stored.end(); ++next)
           cell.stored.length =
               std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
+      }
       cell.wanted = std::span(wanted).subspan(first, next - first);
-      cells.push_back(cell);
+      cells_.push_back(cell);
     }
-    if (sums_ && source.entry) choose_verified(cells);
-    return cells;
+    if (sums_ && source.entry) choose_verified(cells_);
+  }
+
+  // From that of an earlier one on.
+  static void find_cell(const Source& source, Offset stored, Cell& cell) {
+    if (!cell.run || stored >= cell.run->end()) {
+      const auto& runs = source.entry->runs;
+      const auto run = std::upper_bound(runs.begin(), runs.end(), stored,
+                                        [](Offset offset, const Extent& each) { return offset < each.end(); });
+      cell.run = &*run;
+      cell.sums = source.part->sums.data() + source.first_sum[static_cast<std::size_t>(run - runs.begin())];
+    }
+    cell.stored = cell_at(*cell.run, stored);
   }
 
   // Who wants little more than bytes of whole cells verifies these, while they are in the caches.
@@ -473,17 +495,49 @@ class Reader {
 
   // Of a whole cell.
   bool is_right(const Cell& cell, std::uint32_t sum) {
-    if (sum != cell.sum) return false;
-    if (sums_) sums_->add_verified(cell.stored);
+    if (sum != cell.sum()) return false;
+    if (sums_) {
+      meet_block(cell);
+      sums_->add_verified(cell.stored);
+    }
     return true;
   }
 
-  // Of a piece that has been read: what was just copied is sooner read where it came from than where it goes.
-  void add_sum(const Cell& cell, const Wanted& piece, const std::byte* bytes) {
-    if (!sums_ || !cell.summed) return;
-    const Extent inside{piece.stored - cell.stored.offset, piece.length};
-    const std::span<const std::byte> all(bytes, static_cast<std::size_t>(piece.length));
-    sums_->add({cell.stored, cell.sum}, inside, crc32c_of_part(all, cell.stored.length - inside.end()));
+  const Extent& meet_block(const Cell& cell) {
+    return sums_->meet_block(*cell.run, {cell.sums, static_cast<std::size_t>(cells_of(*cell.run))}, cell.stored.offset);
+  }
+
+  static std::span<const std::byte> bytes_at(const std::byte* at, Bytes length) {
+    return {at, static_cast<std::size_t>(length)};
+  }
+
+  // Of the cell only this is verified, with what others have read of its block.
+  void copy_part(const Cell& cell, const Wanted& wanted, const std::byte* from) {
+    if (!sums_ || !cell.run) return copy(wanted, from);
+    const Extent& block = meet_block(cell);
+    const Bytes behind = block.end() - wanted.stored - wanted.length;
+    sums_->add({wanted.stored, wanted.length}, copy_crc32c_of_part(wanted.data, bytes_at(from, wanted.length), behind));
+  }
+
+  // What is wanted of a cell that lies at `at`; whether the cell is right. Short pieces are sooner copied, then all is summed.
+  bool copy_whole(const Cell& cell, const std::byte* at) {
+    if (!in_place(cell)) {
+      for (const Wanted& wanted : cell.wanted) copy(wanted, at + (wanted.stored - cell.stored.offset));
+      return is_right(cell, crc32c(bytes_at(at, cell.stored.length)));
+    }
+    std::uint32_t parts = 0;
+    Offset done = cell.stored.offset;
+    const auto from = [&](Offset stored, Bytes length) { return bytes_at(at + (stored - cell.stored.offset), length); };
+    const auto skip_to = [&](Offset next) {
+      if (next > done) parts ^= crc32c_of_part(from(done, next - done), cell.stored.end() - next);
+    };
+    for (const Wanted& wanted : cell.wanted) {
+      skip_to(wanted.stored);
+      done = wanted.stored + wanted.length;
+      parts ^= copy_crc32c_of_part(wanted.data, from(wanted.stored, wanted.length), cell.stored.end() - done);
+    }
+    skip_to(cell.stored.end());
+    return is_right(cell, crc32c_from_parts(parts, cell.stored.length));
   }
 
   // How many of them, from the first on, are so near each other that they go into one mapping.
@@ -521,13 +575,11 @@ class Reader {
       for (const Cell& cell : cells) {
         const std::byte* const at = data + (cell.stored.offset - range.offset);
         if (cell.stored.end() > range.offset + present) break;
-        for (const Wanted& wanted : cell.wanted) {
-          const std::byte* const from = at + (wanted.stored - cell.stored.offset);
-          copy(wanted, from);
-          if (!cell.verify) add_sum(cell, wanted, from);
+        if (cell.verify) {
+          if (!copy_whole(cell, at) && !wrong) wrong = &cell;
+        } else {
+          for (const Wanted& wanted : cell.wanted) copy_part(cell, wanted, at + (wanted.stored - cell.stored.offset));
         }
-        if (cell.verify && !wrong && !is_right(cell, crc32c({at, static_cast<std::size_t>(cell.stored.length)})))
-          wrong = &cell;
       }
       return present;
     });
@@ -563,7 +615,12 @@ class Reader {
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
     moved.requests += got.requests;
     if (got.bytes < single_bytes_) return truncated(storage_);
-    for (const auto& [piece, cell] : singles_) add_sum(cell, piece, piece.data);
+    for (const auto& [piece, cell] : singles_) {
+      if (!cell.run) continue;
+      const Extent& block = meet_block(cell);
+      const Bytes behind = block.end() - piece.stored - piece.length;
+      sums_->add({piece.stored, piece.length}, crc32c_of_part(bytes_at(piece.data, piece.length), behind));
+    }
     singles_.clear();
     single_bytes_ = 0;
     return {};
@@ -648,12 +705,17 @@ class Reader {
   ReadSums* const sums_;
   std::vector<Source> sources_;  // the layers first
   std::size_t layers_ = 0;
-  std::vector<bool> used_;                       // of the generation's parts
-  std::size_t next_part_ = 0;                    // ... in the order in which they begin
-  using Ahead = std::pair<Offset, std::size_t>;  // where a source's next piece begins, and the source
-  std::priority_queue<Ahead, std::vector<Ahead>, std::greater<>> ahead_;
-  Offset position_ = 0;      // what has been asked for lies before
-  std::size_t wanted_ = 0;   // of all sources
+  std::vector<bool> used_;     // of the generation's parts
+  std::size_t next_part_ = 0;  // ... in the order in which they begin
+  struct Ahead {
+    Offset begin;  // of its next piece
+    std::size_t source;
+    auto operator<=>(const Ahead&) const = default;
+  };
+  std::vector<Ahead> ahead_;  // a heap
+  Offset position_ = 0;       // what has been asked for lies before
+  std::size_t wanted_ = 0;    // of all sources
+  std::vector<Cell> cells_;
   std::vector<Cell> batch_;  // to be read by one request
   std::vector<Span> spans_;  // of its cells
   struct Single {
@@ -676,7 +738,7 @@ Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std:
 Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests) {
   const ReadSums::Found found = ReadSums::put_together(told);
   if (!found.wrong.empty()) return damaged(storage, found.wrong.front().stored);
-  for (std::span<const ReadSums::Cell> left = found.unknown; !left.empty();) {
+  for (std::span<const ReadSums::Block> left = found.unknown; !left.empty();) {
     std::vector<Extent> stored;
     Bytes all = 0;
     for (; stored.size() < left.size() && (all == 0 || all < requests.longest_read); all += stored.back().length)
@@ -687,7 +749,8 @@ Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> tol
     if (got.bytes < all) return truncated(storage);
     const std::byte* at = bytes.data();
     for (std::size_t i = 0; i < stored.size(); at += stored[i++].length)
-      if (crc32c({at, static_cast<std::size_t>(stored[i].length)}) != left[i].sum) return damaged(storage, stored[i]);
+      if (crc32c_of_part({at, static_cast<std::size_t>(stored[i].length)}, 0) != left[i].sum)
+        return damaged(storage, stored[i]);
     left = left.subspan(stored.size());
   }
   return {};

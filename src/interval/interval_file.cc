@@ -87,7 +87,7 @@ Result<std::unique_ptr<SharedRead>> IntervalFile::share_read() {
         ASSIGN_OR_RETURN(const Transferred moved,
                          read_intervals(*file_.storage_, seen_, extents, memory, file_.requests_, &sums));
         const std::scoped_lock lock(mutex_);
-        sums_.append(sums);
+        sums_.append(std::move(sums));
         return moved;
       });
     }

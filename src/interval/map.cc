@@ -289,6 +289,14 @@ void MapCursor::next_group() {
 }
 
 void MapCursor::seek(Offset offset) {
+  if (done_ || offset < before_ || offset >= group_.last().end()) seek_group(offset);
+  if (done_) return;
+  const Bytes into = offset - group_.first.end();
+  index_ = into < 0 || group_.count == 1 ? 0 : into / group_.stride + 1;
+}
+
+// To the first group that ends behind `offset`.
+void MapCursor::seek_group(Offset offset) {
   const auto& index = map_.content_->index;
   auto entry = std::upper_bound(index.begin(), index.end(), offset,
                                 [](Offset wanted, const auto& each) { return wanted < each.begin; });
@@ -301,9 +309,6 @@ void MapCursor::seek(Offset offset) {
     next_group();
   }
   while (!done_ && group_.last().end() <= offset) next_group();
-  if (done_) return;
-  const Bytes into = offset - group_.first.end();
-  index_ = into < 0 || group_.count == 1 ? 0 : into / group_.stride + 1;
 }
 
 // ---- Algebra

@@ -123,6 +123,8 @@ class MapCursor {
   void seek(Offset offset);
 
  private:
+  void seek_group(Offset offset);
+
   IntervalMap map_;
   std::size_t at_ = 0;  // behind the group
   Offset before_ = 0;   // the end of the group before it

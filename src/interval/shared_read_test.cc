@@ -6,6 +6,7 @@
 #include "collective/collective.h"
 #include "group/threads.h"
 #include "interval/interval_file.h"
+#include "interval/read_sums.h"
 #include "interval/testing.h"
 #include "storage/forwarding.h"
 #include "storage/memory.h"
@@ -182,6 +183,7 @@ TEST(SharedRead, IsWhatWasWrittenAndDamageIsFoundByOneOfTheReaders) {
 struct Turns {
   static constexpr int kRanks = 4;
   static constexpr Bytes kBlock = 3000, kPiece = 4096, kPieces = 128, kSize = kRanks * kPieces * kPiece;
+  static constexpr Bytes kFirstBlock = ReadSums::kBlock - kFirstStored % ReadSums::kBlock;  // of what is stored
 
   Turns() {
     Random random(1);
@@ -307,8 +309,8 @@ class CountingStorage final : public ForwardingStorage {
   Bytes& read_;
 };
 
-// What all have read together is not read again; cells of which a byte was left out, or read twice, are.
-TEST(SharedRead, TheSumsOfAllBytesOfACellAreItsOwn) {
+// What all have read together is not read again; blocks of which a byte was left out, or read twice, are.
+TEST(SharedRead, TheSumsOfAllBytesOfABlockAreItsOwn) {
   const Turns turns;
   enum Change { kNone, kLeftOut, kTwice };
   for (const double calls_a_page : {0.0, 1e9})
@@ -349,7 +351,7 @@ TEST(SharedRead, TheSumsOfAllBytesOfACellAreItsOwn) {
           }
           ASSERT_TRUE(shares[static_cast<std::size_t>(to)]->verify(told));
         }
-        EXPECT_EQ(read - before, change == kNone ? 0 : kCell);
+        EXPECT_EQ(read - before, change == kNone ? 0 : Turns::kFirstBlock);
       });
     }
 }
@@ -457,7 +459,7 @@ TEST(SharedRead, WhatOneHasVerifiedIsNotReadAgain) {
     ASSERT_TRUE(last->verify(told));
     EXPECT_EQ(read, before);
     ASSERT_TRUE(last->verify({told.data() + 1, 1}));
-    EXPECT_EQ(read - before, kCell);
+    EXPECT_EQ(read - before, Turns::kFirstBlock);
     flip(turns.file, files[0]->root().parts[0].runs[0].offset + 5000);
     EXPECT_FALSE(last->verify({told.data() + 1, 1}));
   });
