@@ -124,6 +124,8 @@ PartEntry read_entry(FieldReader& in, Bytes tail) {
 
 // ---- Header
 
+constexpr std::size_t kTailField = 44;  // where its length is
+
 std::vector<std::byte> encode(const Header& header) {
   FieldWriter out;
   out.bytes(std::as_bytes(std::span(kMagic)));
@@ -154,6 +156,14 @@ std::vector<std::byte> encode_slot(const Header& header) {
 
 bool begins_interval_file(std::span<const std::byte> bytes) {
   return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
+Bytes tail_behind(std::span<const std::byte> bytes) {
+  if (!begins_interval_file(bytes)) return 0;
+  FieldReader in(bytes);
+  in.bytes(kTailField);
+  const std::uint32_t tail = in.u32();
+  return in.ok() && tail <= kMostTail ? tail : 0;
 }
 
 Result<Header> decode_header(std::span<const std::byte> bytes) {

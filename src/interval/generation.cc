@@ -41,23 +41,35 @@ Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent) {
 }  // namespace
 
 Result<Head> Head::read(Storage& storage, bool near) {
-  if (near) {
-    Head first{.bytes = {}, .path = storage.path()};
-    bool begins = false;
-    for (int i = 0; i < kHeaders && !begins; ++i) {
-      std::array<std::byte, 8> magic{};
-      ASSIGN_OR_RETURN(const Transferred got, storage.read({i * kHeaderStep, std::ssize(magic)}, magic.data()));
-      begins = begins_interval_file(magic);
-      if (i == 0) first.bytes.assign(magic.begin(), magic.begin() + got.bytes);
-      if (got.eof) break;
-    }
-    if (!begins) return first;
-  }
   Head head{.bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .path = storage.path()};
+  if (near) {
+    ASSIGN_OR_RETURN(const bool found, head.read_headers(storage));
+    if (found) return head;
+  }
   ASSIGN_OR_RETURN(const Transferred got, storage.read({0, kFirstStored}, head.bytes.data()));
   head.bytes.resize(static_cast<std::size_t>(got.bytes));
   head.whole = got.eof;
   return head;
+}
+
+// Headers and tails alone, by a request for each; of a file that is none the first bytes. False where it ends within them.
+Result<bool> Head::read_headers(Storage& storage) {
+  const auto read_at = [&](Extent range) { return storage.read(range, bytes.data() + range.offset); };
+  bool begins = false, ends = false;
+  for (int i = 0; i < kHeaders && !ends; ++i) {
+    ASSIGN_OR_RETURN(const Transferred got, read_at({i * kHeaderStep, kHeaderBytes}));
+    begins = begins || begins_interval_file(at(i));
+    ends = got.eof;
+  }
+  if (begins && ends) return false;
+  if (!begins) {
+    ASSIGN_OR_RETURN(const Transferred got, read_at({0, kHeaderBytes}));
+    bytes.resize(static_cast<std::size_t>(got.bytes));
+  }
+  for (int i = 0; begins && i < kHeaders; ++i)
+    if (const Bytes tail = tail_behind(at(i)); tail > 0)
+      RETURN_IF_ERROR(read_at({i * kHeaderStep + kHeaderBytes, tail}));
+  return true;
 }
 
 std::span<const std::byte> Head::at(int header, Bytes most) const {

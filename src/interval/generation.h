@@ -17,7 +17,7 @@ struct Head {
   bool whole = false;  // the file has no more
   std::string path = {};
 
-  // `near`: of a file that is none it takes a few small requests; else all is one, which is long.
+  // `near`: what is needed by a few small requests; else all by one, which is long.
   static Result<Head> read(Storage& storage, bool near = false);
   // By a few small requests where no header has changed, or was being written.
   Result<Head> read_again(Storage& storage) &&;
@@ -31,6 +31,7 @@ struct Head {
   Result<Header> newest() const;
 
  private:
+  Result<bool> read_headers(Storage& storage);
   std::span<const std::byte> at(int header, Bytes most = kHeaderStep) const;  // what there is of it, and of its tail
   bool is_cut() const;
 };
