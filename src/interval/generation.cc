@@ -41,34 +41,43 @@ Result<std::vector<std::byte>> read_whole(Storage& storage, Extent extent) {
 }  // namespace
 
 Result<Head> Head::read(Storage& storage, bool near) {
-  Head head{.bytes = std::vector<std::byte>(static_cast<std::size_t>(kFirstStored)), .path = storage.path()};
+  Head head{.bytes = {}, .path = storage.path()};
   if (near) {
     ASSIGN_OR_RETURN(const bool found, head.read_headers(storage));
     if (found) return head;
   }
+  head.bytes.resize(static_cast<std::size_t>(kFirstStored));
   ASSIGN_OR_RETURN(const Transferred got, storage.read({0, kFirstStored}, head.bytes.data()));
   head.bytes.resize(static_cast<std::size_t>(got.bytes));
   head.whole = got.eof;
   return head;
 }
 
-// Headers and tails alone, by a request for each; of a file that is none the first bytes. False where it ends within them.
+// Headers and tails alone, by a request for each; of a file that is none its first bytes. False where the file is shorter.
 Result<bool> Head::read_headers(Storage& storage) {
-  const auto read_at = [&](Extent range) { return storage.read(range, bytes.data() + range.offset); };
-  bool begins = false, ends = false;
-  for (int i = 0; i < kHeaders && !ends; ++i) {
-    ASSIGN_OR_RETURN(const Transferred got, read_at({i * kHeaderStep, kHeaderBytes}));
-    begins = begins || begins_interval_file(at(i));
+  std::array<std::array<std::byte, kHeaderBytes>, kHeaders> headers{};
+  std::size_t last = kHeaders;
+  Bytes first = 0;
+  bool ends = false;
+  for (std::size_t i = 0; i < headers.size() && !ends; ++i) {
+    const Offset place = static_cast<Offset>(i) * kHeaderStep;
+    ASSIGN_OR_RETURN(const Transferred got, storage.read({place, kHeaderBytes}, headers[i].data()));
+    if (begins_interval_file(headers[i])) last = i;
+    if (i == 0) first = got.bytes;
     ends = got.eof;
   }
-  if (begins && ends) return false;
-  if (!begins) {
-    ASSIGN_OR_RETURN(const Transferred got, read_at({0, kHeaderBytes}));
-    bytes.resize(static_cast<std::size_t>(got.bytes));
+  if (last == headers.size()) {
+    bytes.assign(headers[0].begin(), headers[0].begin() + first);
+    return true;
   }
-  for (int i = 0; begins && i < kHeaders; ++i)
-    if (const Bytes tail = tail_behind(at(i)); tail > 0)
-      RETURN_IF_ERROR(read_at({i * kHeaderStep + kHeaderBytes, tail}));
+  if (ends) return false;
+  for (std::size_t i = 0; i <= last; ++i) {
+    const Offset place = static_cast<Offset>(i) * kHeaderStep, end = place + kHeaderBytes;
+    const Bytes tail = tail_behind(headers[i]);
+    bytes.resize(static_cast<std::size_t>(end + tail));
+    std::copy(headers[i].begin(), headers[i].end(), bytes.begin() + place);
+    if (tail > 0) RETURN_IF_ERROR(storage.read({end, tail}, bytes.data() + end));
+  }
   return true;
 }
 
@@ -82,8 +91,11 @@ Result<Head> Head::read_again(Storage& storage) && {
     std::array<std::byte, kHeaderBytes> now{};
     ASSIGN_OR_RETURN(const Transferred got, storage.read({i * kHeaderStep, kHeaderBytes}, now.data()));
     const bool torn = begins_interval_file(at(i)) && !decode_header(at(i));
-    if (torn || !std::ranges::equal(at(i, kHeaderBytes), std::span(now).first(static_cast<std::size_t>(got.bytes))))
-      return read(storage);
+    const auto before = at(i, kHeaderBytes);
+    const bool same = before.empty()
+                          ? !begins_interval_file(now)
+                          : std::ranges::equal(before, std::span(now).first(static_cast<std::size_t>(got.bytes)));
+    if (torn || !same) return read(storage);
   }
   return std::move(*this);
 }
