@@ -241,12 +241,12 @@ struct Way {
   std::uint32_t (*sum)(const std::byte*, std::size_t, std::uint32_t);
   bool folds = false;
 
-  std::uint32_t copy(const std::byte* data, std::byte* to, std::size_t length) const {
+  std::uint32_t copy(const std::byte* data, std::byte* to, std::size_t length, std::uint32_t state) const {
 #ifdef __x86_64__
-    if (folds && length >= 2 * kStep) return by_folding<true>(data, to, length, 0);
+    if (folds && length >= 2 * kStep) return by_folding<true>(data, to, length, state);
 #endif
     std::memcpy(to, data, length);
-    return sum(data, length, 0);
+    return sum(data, length, state);
   }
 };
 
@@ -287,6 +287,11 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   return ~fastest.sum(bytes.data(), bytes.size(), ~before);
 }
 
+std::uint32_t copy_crc32c(std::byte* to, std::span<const std::byte> bytes, std::uint32_t before) {
+  static const Way fastest = ways().back();
+  return ~fastest.copy(bytes.data(), to, bytes.size(), ~before);
+}
+
 std::vector<std::uint32_t> crc32c_by_all_ways(std::span<const std::byte> bytes, std::uint32_t before) {
   std::vector<std::uint32_t> sums;
   for (const Way& way : ways()) sums.push_back(~way.sum(bytes.data(), bytes.size(), ~before));
@@ -302,7 +307,7 @@ std::uint32_t crc32c_of_part(std::span<const std::byte> part, Bytes behind) {
 std::uint32_t copy_crc32c_of_part(std::byte* to, std::span<const std::byte> part, Bytes behind) {
   static const Way fastest = ways().back();
   static const Move moved = moves().back();
-  return moved(fastest.copy(part.data(), to, part.size()), static_cast<std::size_t>(behind));
+  return moved(fastest.copy(part.data(), to, part.size(), 0), static_cast<std::size_t>(behind));
 }
 
 std::vector<std::uint32_t> copy_crc32c_of_part_by_all_ways(std::byte* to, std::span<const std::byte> part,
@@ -310,7 +315,7 @@ std::vector<std::uint32_t> copy_crc32c_of_part_by_all_ways(std::byte* to, std::s
   std::vector<std::uint32_t> sums;
   for (const Way& way : ways())
     for (const Move moved : moves())
-      sums.push_back(moved(way.copy(part.data(), to, part.size()), static_cast<std::size_t>(behind)));
+      sums.push_back(moved(way.copy(part.data(), to, part.size(), 0), static_cast<std::size_t>(behind)));
   return sums;
 }
 

@@ -35,6 +35,9 @@ TEST(Crc32c, PartsGiveTheSumOfTheWhole) {
     const std::uint32_t first = crc32c(all.first(middle)), second = crc32c(all.subspan(middle));
     EXPECT_EQ(crc32c(all), bitwise);
     EXPECT_EQ(crc32c(all.subspan(middle), first), bitwise);
+    std::vector<std::byte> copy(length - middle);
+    EXPECT_EQ(copy_crc32c(copy.data(), all.subspan(middle), first), bitwise);
+    EXPECT_TRUE(std::ranges::equal(copy, all.subspan(middle)));
     for (const std::uint32_t sum : crc32c_by_all_ways(all.subspan(middle), first)) EXPECT_EQ(sum, bitwise);
     EXPECT_EQ(crc32c_joined(first, second, static_cast<Bytes>(length - middle)), bitwise);
   }

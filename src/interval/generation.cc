@@ -549,19 +549,15 @@ class Reader {
       for (const Wanted& wanted : cell.wanted) copy(wanted, at + (wanted.stored - cell.stored.offset));
       return is_right(cell, crc32c(bytes_at(at, cell.stored.length)));
     }
-    std::uint32_t parts = 0;
+    std::uint32_t sum = 0;
     Offset done = cell.stored.offset;
     const auto from = [&](Offset stored, Bytes length) { return bytes_at(at + (stored - cell.stored.offset), length); };
-    const auto skip_to = [&](Offset next) {
-      if (next > done) parts ^= crc32c_of_part(from(done, next - done), cell.stored.end() - next);
-    };
     for (const Wanted& wanted : cell.wanted) {
-      skip_to(wanted.stored);
+      if (wanted.stored > done) sum = crc32c(from(done, wanted.stored - done), sum);
+      sum = copy_crc32c(wanted.data, from(wanted.stored, wanted.length), sum);
       done = wanted.stored + wanted.length;
-      parts ^= copy_crc32c_of_part(wanted.data, from(wanted.stored, wanted.length), cell.stored.end() - done);
     }
-    skip_to(cell.stored.end());
-    return is_right(cell, crc32c_from_parts(parts, cell.stored.length));
+    return is_right(cell, crc32c(from(done, cell.stored.end() - done), sum));
   }
 
   // How many of them, from the first on, are so near each other that they go into one mapping.
