@@ -77,15 +77,26 @@ std::vector<IntervalFile::Fragment> IntervalFile::all_fragments() const {
 }
 
 // Bytes that were overwritten before anybody else was told of them are nobody's: where they are many, their cells are free again.
+// What others have overwritten is looked for where what this process has not overwritten itself is more than it was then.
 Status IntervalFile::reclaim(Bytes wanted) {
   if (written_.bytes + wanted < reclaim_at_) return {};
-  RETURN_IF_ERROR(look_around());
-  const Mine mine = still_mine();
-  const auto set_next = [&] { reclaim_at_ = kLeastReclaimed + written_.bytes + written_.bytes / 4; };
-  if (mine.latest.size() + mine.told.size() == written_.bytes) {
-    set_next();
-    return {};
+  const auto more_than = [](Bytes bytes) { return kLeastReclaimed + bytes + bytes / 4; };
+  const bool knows_own = shared_log_ && !written_.lacks_published;
+  if (knows_own) {
+    const IntervalMap unshared = overlaid(written_.log.merged(), written_.telling);
+    free_all_but({overlaid(written_.published.merged(), unshared), written_.told});
   }
+  if (!knows_own || written_.bytes >= look_at_) {
+    RETURN_IF_ERROR(look_around());
+    free_all_but(still_mine());
+    look_at_ = more_than(written_.bytes);
+  }
+  reclaim_at_ = more_than(written_.bytes);
+  return {};
+}
+
+void IntervalFile::free_all_but(const Mine& mine) {
+  if (mine.latest.size() + mine.told.size() == written_.bytes) return;
   std::vector<Extent> kept, freed;
   const Sums stored = sums_of(written_.fragments);
   const Part part = with_cells(overlaid(mine.latest, mine.told), stored, kept);
@@ -106,10 +117,8 @@ Status IntervalFile::reclaim(Bytes wanted) {
     if (!whole.empty()) free_.push_back(whole);
   }
   written_.bytes = bytes;
-  set_next();
   written_.fragments.clear();
   each_cell(kept, part.sums, [&](Extent cell, std::uint32_t sum) { written_.fragments.push_back({cell, sum}); });
-  return {};
 }
 
 // ---- Committing

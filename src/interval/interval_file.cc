@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <limits>
+#include <ranges>
+#include <set>
 
 #include "access/deep.h"
 #include "base/crc32c.h"
@@ -37,6 +40,17 @@ IntervalMap bytes_of(std::span<const Extent> extents) {
   for (const Extent& each : extents)
     if (!each.empty()) bytes.add({each.offset, each.length, each.offset});
   return bytes.merged();
+}
+
+// Without those in whose places a later one is: who has written the same places again and again counts once.
+std::vector<PieceGroup> latest_of(std::span<const PieceGroup> groups) {
+  std::set<std::array<std::int64_t, 4>> places;
+  std::vector<PieceGroup> latest;
+  for (const PieceGroup& group : groups | std::views::reverse)
+    if (places.insert({group.first.logical, group.first.length, group.count, group.stride}).second)
+      latest.push_back(group);
+  std::ranges::reverse(latest);
+  return latest;
 }
 
 IntervalMap map_of(const PieceList& pieces) {
@@ -336,7 +350,12 @@ Result<bool> IntervalFile::log(const PieceList& pieces) {
 
 Result<bool> IntervalFile::publish(const PieceList& pieces) {
   published_ = true;  // what fails may have come so far
-  return shared_log_->publish(pieces.groups());
+  const bool lacks_some = std::exchange(written_.lacks_published, true);
+  ASSIGN_OR_RETURN(const bool done, shared_log_->publish(pieces.groups()));
+  for (const PieceGroup& group : pieces.groups())
+    if (done && group.first.length > 0) written_.published.add_group(group);
+  written_.lacks_published = lacks_some;
+  return done;
 }
 
 // Whether there can be no news about the bytes in `range`, in atomic mode: by the views they are no other rank's, and when the views
@@ -350,10 +369,9 @@ bool IntervalFile::is_mine(Extent range) const {
 Status IntervalFile::look_around() {
   if (!shared_log_) return {};
   ASSIGN_OR_RETURN(const std::vector<PieceGroup> news, shared_log_->news());
-  for (const PieceGroup& group : news) {
+  for (const PieceGroup& group : latest_of(news))
     if (group.first.length > 0) shared_.add_group(group);
-    seen_.size = std::max({seen_.size, group.first.end(), group.last().end()});
-  }
+  for (const PieceGroup& group : news) seen_.size = std::max({seen_.size, group.first.end(), group.last().end()});
   published_ = false;
   return {};
 }
@@ -463,6 +481,7 @@ Status IntervalFile::resize(Bytes size) {
     seen_.size = size;
     seen_.cut = std::min(seen_.cut, size);
     written_.log.cut(size);
+    written_.published.cut(size);
     for (IntervalMap* map : {&written_.telling, &written_.told}) *map = below(*map, size);
     shared_.cut(size);
     failed_ = below(failed_, size);

@@ -102,9 +102,11 @@ class IntervalFile final : public Storage {
   };
   // What has been appended, and is not committed.
   struct Written {
-    WriteLog log;         // since the last share(), which hides
-    IntervalMap telling;  // what is being told, which hides
-    IntervalMap told;     // what has been, without what others had written over it by then
+    WriteLog published;            // to the shared log, which hides; others may have overwritten it
+    bool lacks_published = false;  // something that may have been
+    WriteLog log;                  // since the last share(), which hides
+    IntervalMap telling;           // what is being told, which hides
+    IntervalMap told;              // what has been, without what others had written over it by then
     std::vector<Fragment> fragments;
     std::vector<Fragment> told_fragments;  // others may read them
     Bytes bytes = 0;                       // of both
@@ -191,6 +193,7 @@ class IntervalFile final : public Storage {
   Mine still_mine();
   std::vector<Fragment> all_fragments() const;
   Status reclaim(Bytes wanted);
+  void free_all_but(const Mine& mine);
   tl::unexpected<Error> refuse(Code code, std::string what) const;
   tl::unexpected<Error> too_many() const;
   Status check_whole() const;
@@ -237,7 +240,8 @@ class IntervalFile final : public Storage {
   Error why_failed_;                       // and why
   bool published_ = false;                 // what may not be in shared_ yet
   bool moved_ = false;                     // what a generation has, in this commit
-  Bytes reclaim_at_ = 0;                   // of written_.bytes
+  Bytes reclaim_at_ = 0;                   // of written_.bytes,
+  Bytes look_at_ = 0;                      // and without what this process has overwritten itself
   std::vector<Extent> space_;              // of the stored file, for all ranks to take from, in order
   Bytes taken_ = 0;                        // of it, where there is one rank
   std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;

@@ -288,7 +288,7 @@ void IntervalFile::adopt(std::shared_ptr<Generation> generation, const std::vect
   if (shared_log_ && shared_log_->asks_storage() && !shown_) shared_log_.reset();
   if (shared_log_) shared_log_->begin(generation->root().generation);
   published_ = false;
-  reclaim_at_ = kLeastReclaimed;
+  reclaim_at_ = look_at_ = kLeastReclaimed;
   seen_.size = seen_.cut = generation->root().size;
   seen_.generation = std::move(generation);
   chunk_ = {};
