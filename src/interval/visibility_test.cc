@@ -79,6 +79,85 @@ TEST(Visibility, OrderedWritesAreSeenInOrder) {
   });
 }
 
+// In atomic mode, tiles that reach into each other are written again and again: all see the latest, and its bytes alone keep their
+// places. In two of three epochs some tiles are moved, so that others write what was theirs.
+TEST(Visibility, TilesWrittenAgainAndAgainAreSeenAndStaySmall) {
+  const std::uint64_t seed = seed_of_this_run();
+  constexpr int kRanks = 3;
+  constexpr Bytes kRow = 6000, kRows = 200, kTile = kRow / kRanks, kGhost = 150;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  Oracle oracle{Data(kRow * kRows)};
+  run_threads(kRanks, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    ASSERT_TRUE(stored.show_at_once([](Extent) { return true; }));
+    Random common(seed);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      for (int turn = 0; turn < 60; ++turn) {
+        SCOPED_TRACE("epoch " + std::to_string(epoch) + ", turn " + std::to_string(turn) +
+                     ", STRIDIO_SEED=" + std::to_string(seed));
+        const int writer = static_cast<int>(draw(common, 0, kRanks - 1));
+        const std::int64_t moved = epoch > 0 && draw(common, 0, 3) == 0 ? draw(common, 1, kRanks - 1) : 0;
+        const Offset left = std::max<Offset>(0, (writer + moved) % kRanks * kTile - kGhost);
+        const Offset right = std::min(kRow, ((writer + moved) % kRanks + 1) * kTile + kGhost);
+        std::vector<Extent> tile;
+        for (Offset row = 0; row < kRows; ++row) tile.push_back({row * kRow + left, right - left});
+        Data data = random_data(common, kRows * (right - left));
+        const bool looks = draw(common, 0, 9) == 0;
+        ASSERT_TRUE(group.barrier());
+        if (group.rank() == writer) {
+          ASSERT_TRUE(write_list(stored, tile, data));
+          oracle.write(tile, data);
+        }
+        ASSERT_TRUE(group.barrier());
+        if (!looks) continue;
+        const auto seen = read_all(stored);
+        ASSERT_TRUE(seen) << seen.error().text();
+        ASSERT_TRUE(*seen == oracle.bytes);
+      }
+      ASSERT_TRUE(group.barrier());
+      if (group.rank() == 0 && epoch == 0) {
+        EXPECT_LT(*open_memory(file)->size(), 5 * std::ssize(oracle.bytes) / 2 + (1 << 20));
+      }
+      ASSERT_TRUE(stored.commit());
+      const auto seen = read_all(stored);
+      ASSERT_TRUE(seen) << seen.error().text();
+      ASSERT_TRUE(*seen == oracle.bytes);
+    }
+  });
+  const auto check = check_interval_file(*open_memory(file));
+  ASSERT_TRUE(check);
+  EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+}
+
+// In atomic mode, ranks that write the same places in turn: who writes finds that what it wrote before is nobody's.
+TEST(Visibility, WhatOthersHaveWrittenOverIsFreeAgain) {
+  constexpr Bytes kPiece = 3000, kPieces = 300;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    ASSERT_TRUE((*opened)->show_at_once([](Extent) { return true; }));
+    std::vector<Extent> extents;
+    for (Offset i = 0; i < kPieces; ++i) extents.push_back({2 * i * kPiece, kPiece});
+    for (int turn = 0; turn < 12; ++turn) {
+      Data data(kPieces * kPiece, static_cast<std::byte>(turn));
+      ASSERT_TRUE(group.barrier());
+      if (turn % 2 == group.rank()) {
+        ASSERT_TRUE(write_list(**opened, extents, data));
+      }
+    }
+    ASSERT_TRUE(group.barrier());
+    EXPECT_LT(*open_memory(file)->size(), 3 * kPieces * kPiece);
+    const auto seen = read_all(**opened);
+    ASSERT_TRUE(seen);
+    for (const Extent& each : extents) ASSERT_EQ((*seen)[static_cast<std::size_t>(each.offset)], std::byte{11});
+  });
+}
+
 // In atomic mode, where what all must see finds no room any more: the write is refused, and the commit has all the others.
 TEST(Visibility, AtomicModeRefusesWhatItCannotShow) {
   constexpr Offset kFull = 1 << 16, kStep = 3;
