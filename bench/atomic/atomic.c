@@ -1,14 +1,17 @@
 /* What atomic mode costs: every rank writes its tile of a picture, one independent write a
  * repetition, all at once. Tiles reach GHOST elements into their neighbours' (0: they are private).
  * Each repetition from a start on which all ranks agreed to the last rank's end; rank 0 prints one
- * JSON object each. In the end every element must be one that its tiles' last writes left.
+ * JSON object each. In the end every element must be one that its tiles' last writes left. limit: as many bytes by one
+ * contiguous pwrite a rank, each to its own part of the file.
  *
- * usage: mpiexec -n RANKS atomic FILE WIDTH HEIGHT GHOST atomic|nonatomic REPETITIONS */
+ * usage: mpiexec -n RANKS atomic FILE WIDTH HEIGHT GHOST atomic|nonatomic|limit REPETITIONS */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "meeting.h"
 
@@ -47,6 +50,30 @@ static void write_tile(MPI_File file, const struct tile* tile, const int* values
   check(MPI_File_write_at(file, 0, values, tile->elements, MPI_INT, MPI_STATUS_IGNORE), "writing");
 }
 
+static void write_part(int file, int64_t before, const char* bytes, int64_t length) {
+  for (int64_t done = 0; done < length;) {
+    const ssize_t moved = pwrite(file, bytes + done, (size_t)(length - done), before + done);
+    if (moved <= 0) check(MPI_ERR_IO, "writing");
+    done += moved;
+  }
+}
+
+static void measure_limit(const char* path, const int* values, int64_t bytes, int rank, int repetitions) {
+  int64_t before = 0;
+  const int file = open(path, O_RDWR | O_CREAT, 0666);
+  if (file < 0) check(MPI_ERR_IO, path);
+  MPI_Exscan(&bytes, &before, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+  write_part(file, rank > 0 ? before : 0, (const char*)values, bytes);
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    int64_t time = -meeting_start();
+    write_part(file, rank > 0 ? before : 0, (const char*)values, bytes);
+    time += now();
+    meeting_maximum(&time, 1);
+    if (rank == 0) printf("{\"seconds\": %.6f}\n", (double)time * 1e-9);
+  }
+  close(file);
+}
+
 /* What every other rank has in common with this one is all one rank's. */
 static void verify(MPI_File file, int ranks, const struct tile* tile, int width, int height, int ghost) {
   int* values = malloc(sizeof(int) * (size_t)tile->elements);
@@ -79,6 +106,13 @@ int main(int argc, char** argv) {
   int* values = malloc(sizeof(int) * (size_t)tile.elements);
   for (int i = 0; i < tile.elements; ++i) values[i] = rank;
   meeting_open();
+  if (strcmp(argv[5], "limit") == 0) {
+    measure_limit(argv[1], values, (int64_t)sizeof(int) * tile.elements, rank, atoi(argv[6]));
+    meeting_close();
+    free(values);
+    MPI_Finalize();
+    return 0;
+  }
 
   check(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), argv[1]);
   check(MPI_File_set_atomicity(file, strcmp(argv[5], "atomic") == 0), "set_atomicity");
