@@ -432,6 +432,7 @@ class Reader {
     const std::uint32_t* sums = nullptr;  // of the run's cells
     bool verify = true;                   // whole; else what is wanted of it is summed for itself
     std::span<const Wanted> wanted = {};
+    Bytes bytes = 0;        // of them
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
     std::size_t first_span = 0, last_span = 0;
 
@@ -478,15 +479,14 @@ class Reader {
     Cell cell;
     while (next < wanted.size() && cells_.size() < kMostCells) {
       const std::size_t first = next++;
-      if (source.entry) {
-        find_cell(source, wanted[first].stored, cell);
-        while (next < wanted.size() && wanted[next].stored < cell.stored.end()) ++next;
-      } else {
-        cell.stored = {wanted[first].stored, wanted[first].length};
-        cell.verify = false;
-        for (; next < wanted.size() && wanted[next].stored < cell.stored.end(); ++next)
-          cell.stored.length =
-              std::max(cell.stored.end(), wanted[next].stored + wanted[next].length) - cell.stored.offset;
+      cell.stored = {wanted[first].stored, wanted[first].length};
+      cell.verify = source.entry;
+      if (source.entry) find_cell(source, wanted[first].stored, cell);
+      cell.bytes = wanted[first].length;
+      for (; next < wanted.size() && wanted[next].stored < cell.stored.end(); ++next) {
+        const Offset end = wanted[next].stored + wanted[next].length;
+        cell.stored.length = std::max(cell.stored.end(), end) - cell.stored.offset;  // of what is not committed
+        cell.bytes += wanted[next].length;
       }
       cell.wanted = std::span(wanted).subspan(first, next - first);
       cells_.push_back(cell);
@@ -511,7 +511,7 @@ class Reader {
     Bytes wanted = 0, stored = 0;
     for (const Cell& cell : cells) {
       stored += cell.stored.length;
-      for (const Wanted& each : cell.wanted) wanted += each.length;
+      wanted += cell.bytes;
     }
     const bool whole = kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
     for (Cell& cell : cells) cell.verify = whole;
@@ -602,8 +602,7 @@ class Reader {
     Bytes pieces = 0, unwanted = 0;
     for (const Cell& cell : cells) {
       pieces += std::ssize(cell.wanted);
-      unwanted += cell.stored.length;
-      for (const Wanted& each : cell.wanted) unwanted -= each.length;
+      unwanted += cell.stored.length - cell.bytes;
     }
     const Bytes length = cells.back().stored.end() - cells.front().stored.offset;
     if (length < least_mapped_)
@@ -681,12 +680,7 @@ class Reader {
     return true;
   }
 
-  static Bytes staged_of(const Cell& cell) {
-    Bytes bytes = cell.stored.length;
-    if (cell.in_place)
-      for (const Wanted& wanted : cell.wanted) bytes -= wanted.length;
-    return bytes;
-  }
+  static Bytes staged_of(const Cell& cell) { return cell.stored.length - (cell.in_place ? cell.bytes : 0); }
 
   // Where the cell is read to; `staging` moves on.
   void lay_out(Cell& cell, std::byte*& staging) {

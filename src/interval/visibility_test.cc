@@ -93,6 +93,7 @@ TEST(Visibility, TilesWrittenAgainAndAgainAreSeenAndStaySmall) {
     ASSERT_TRUE(opened);
     IntervalFile& stored = **opened;
     ASSERT_TRUE(stored.show_at_once([](Extent) { return true; }));
+    ASSERT_TRUE(stored.resize(kRow * kRows));
     Random common(seed);
     for (int epoch = 0; epoch < 3; ++epoch) {
       for (int turn = 0; turn < 60; ++turn) {
