@@ -120,6 +120,68 @@ TEST_F(Faulty, EveryFlippedBitIsFoundOrHarmless) {
   EXPECT_GT(found, 250);
 }
 
+// By a few small requests, whatever the file is.
+TEST_F(Faulty, HeadsThatAreReadInPartsTellTheSame) {
+  const std::uint64_t seed = seed_of_this_run();
+  Random random(seed);
+  for (int i = 0; i < 600; ++i) {
+    SCOPED_TRACE("round " + std::to_string(i) + ", STRIDIO_SEED=" + std::to_string(seed));
+    Data bytes = i % 8 == 0 ? birth_header() : bytes_;
+    if (i % 8 == 1) bytes.assign(bytes.size(), std::byte{'x'});
+    if (draw(random, 0, 2) == 0)
+      bytes.resize(static_cast<std::size_t>(draw(random, 0, std::min(kFirstStored + 100, std::ssize(bytes)))));
+    if (i % 8 == 0) bytes.resize(static_cast<std::size_t>(draw(random, 0, 2 * kFirstStored)));
+    for (std::int64_t damage = draw(random, 0, 4); damage > 0 && !bytes.empty(); --damage) {
+      const Offset at = draw(random, 0, kHeaders - 1) * kHeaderStep + draw(random, 0, kHeaderBytes + 20);
+      bytes[static_cast<std::size_t>(std::min(at, std::ssize(bytes) - 1))] ^=
+          static_cast<std::byte>(1 << draw(random, 0, 7));
+    }
+    const auto copy = make_memory_file();
+    ASSERT_TRUE(open_memory(copy)->write({0, std::ssize(bytes)}, bytes.data()));
+    const auto whole = Head::read(*open_memory(copy));
+    auto parts = Head::read(*open_memory(copy), true);
+    ASSERT_TRUE(whole && parts);
+    EXPECT_EQ(parts->content(), whole->content());
+    if (whole->content() != Head::Content::kIntervals) continue;
+    EXPECT_EQ(parts->is_unfinished(), whole->is_unfinished());
+    for (int again = 0; again < 2; ++again) {
+      const auto expected = whole->newest(), got = parts->newest();
+      ASSERT_EQ(got.has_value(), expected.has_value()) << (got ? expected : got).error().text();
+      if (!got) {
+        EXPECT_EQ(got.error().text(), expected.error().text());
+        break;
+      }
+      EXPECT_EQ(got->generation, expected->generation);
+      EXPECT_EQ(got->tail, expected->tail);
+      parts = (*std::move(parts)).read_again(*open_memory(copy));
+      ASSERT_TRUE(parts);
+    }
+  }
+}
+
+TEST_F(Faulty, AGenerationThatComesIsSeenByWhoLooksAgain) {
+  for (int epoch = 2; epoch < 6; ++epoch) {
+    auto head = Head::read(*storage(), true);
+    ASSERT_TRUE(head);
+    const std::uint64_t before = head->newest()->generation;
+    run_threads(3, {}, [&](Group& group) { ASSERT_TRUE(write_turns(group, epoch, kTurns)); });
+    head = (*std::move(head)).read_again(*storage());
+    ASSERT_TRUE(head);
+    EXPECT_EQ(head->newest()->generation, before + 1);
+  }
+  // The first one that a new file has.
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  ASSERT_TRUE(open_memory(file)->resize(2 * kFirstStored));
+  auto head = Head::read(*open_memory(file), true);
+  ASSERT_TRUE(head);
+  const Data slot = encode_slot(Header{.generation = kBirth + 1, .root = {kFirstStored, 10}, .root_sum = 1});
+  ASSERT_TRUE(open_memory(file)->write({slot_of(kBirth + 1), std::ssize(slot)}, slot.data()));
+  head = (*std::move(head)).read_again(*open_memory(file));
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->newest()->generation, kBirth + 1);
+}
+
 TEST_F(Faulty, TruncatedFilesAreRefused) {
   const std::uint64_t seed = seed_of_this_run();
   Random random(seed);

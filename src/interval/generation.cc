@@ -53,7 +53,8 @@ Result<Head> Head::read(Storage& storage, bool near) {
   return head;
 }
 
-// Headers and tails alone, by a request for each; of a file that is none its first bytes. False where the file is shorter.
+// Headers and tails alone, by a request for each; of a file that is none its first bytes. False where the file ends before what
+// is stored.
 Result<bool> Head::read_headers(Storage& storage) {
   std::array<std::array<std::byte, kHeaderBytes>, kHeaders> headers{};
   std::size_t last = kHeaders;
@@ -70,7 +71,8 @@ Result<bool> Head::read_headers(Storage& storage) {
     bytes.assign(headers[0].begin(), headers[0].begin() + first);
     return true;
   }
-  if (ends) return false;
+  ASSIGN_OR_RETURN(const Bytes size, storage.size());
+  if (size < kFirstStored) return false;
   for (std::size_t i = 0; i <= last; ++i) {
     const Offset place = static_cast<Offset>(i) * kHeaderStep, end = place + kHeaderBytes;
     const Bytes tail = tail_behind(headers[i]);
