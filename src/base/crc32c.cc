@@ -145,7 +145,9 @@ STRIDIO_FOLD_TARGET __m512i folded(__m512i before, __m512i factors, __m512i next
                                    _mm512_clmulepi64_epi128(before, factors, 0x11), next, kSumOfThree);
 }
 
-constexpr std::size_t kStep = sizeof(__m512i);
+constexpr std::size_t kLine = sizeof(__m512i);
+
+__mmask64 last(std::size_t bytes) { return ~0ULL << (kLine - bytes); }
 
 // Bytes one step after the other; they are copied where there is somewhere to copy them to.
 template <bool copies>
@@ -153,7 +155,7 @@ struct Steps {
   const std::byte* from;
   std::byte* to;
 
-  STRIDIO_FOLD_TARGET __m512i next(std::size_t length = kStep) {
+  STRIDIO_FOLD_TARGET __m512i next(std::size_t length = kLine) {
     const __m512i bytes = _mm512_loadu_si512(from);
     if constexpr (copies) {
       _mm512_storeu_si512(to, bytes);
@@ -162,23 +164,24 @@ struct Steps {
     from += length;
     return bytes;
   }
-  void step_back(std::size_t length) {
-    from -= length;
-    if constexpr (copies) to -= length;
+  // The last bytes of a step that began before: they alone are copied.
+  STRIDIO_FOLD_TARGET __m512i last_of(std::size_t length) const {
+    const __m512i bytes = _mm512_loadu_si512(from + length - kLine);
+    if constexpr (copies) _mm512_mask_storeu_epi8(to + length - kLine, last(length), bytes);
+    return bytes;
   }
 };
 
 // Bytes `by`, `by` + 1 ... of 64, then the first ones; zeros where `kept` has none.
 STRIDIO_FOLD_TARGET __m512i rotated(__m512i bytes, std::size_t by, __mmask64 kept = ~0ULL) {
   static constexpr auto kPlaces = [] {
-    std::array<std::uint8_t, kStep> places{};
-    for (std::size_t i = 0; i < kStep; ++i) places[i] = static_cast<std::uint8_t>(i);
+    std::array<std::uint8_t, kLine> places{};
+    for (std::size_t i = 0; i < kLine; ++i) places[i] = static_cast<std::uint8_t>(i);
     return places;
   }();
   const __m512i places = _mm512_add_epi8(_mm512_loadu_si512(kPlaces.data()), _mm512_set1_epi8(static_cast<char>(by)));
   return _mm512_maskz_permutexvar_epi8(kept, places, bytes);
 }
-__mmask64 last(std::size_t bytes) { return ~0ULL << (kStep - bytes); }
 
 // The first bytes, up to where lines of the cache begin, are put behind zeros, which before a string count for nothing. So
 // are the steps until they go by four. At least two steps long.
@@ -186,23 +189,21 @@ template <bool copies>
 STRIDIO_FOLD_TARGET std::uint32_t by_folding(const std::byte* data, std::byte* to, std::size_t length,
                                              std::uint32_t state) {
   const auto place = reinterpret_cast<std::uintptr_t>(copies ? to : data);
-  std::size_t head = -place % kStep;
+  std::size_t head = -place % kLine;
   if (head < sizeof state) {  // too short to take up the state
-    state = by_table(data, head, state);
-    if constexpr (copies) {
-      std::memcpy(to, data, head);
-      to += head;
-    }
+    if constexpr (copies) std::memcpy(to, data, head);
+    state = by_table(copies ? to : data, head, state);
+    if constexpr (copies) to += head;
     data += head;
     length -= head;
-    head = kStep;
+    head = kLine;
   }
   Steps<copies> steps{data, to};
   const __m512i beginning =
       _mm512_xor_si512(steps.next(head), _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state))));
   const __m512i first = rotated(beginning, head, last(head));
-  std::size_t left = (length - head) / kStep;
-  const std::size_t tail = (length - head) % kStep;
+  std::size_t left = (length - head) / kLine;
+  const std::size_t tail = (length - head) % kLine;
   __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
   switch (left % 4) {
     case 0: d = first; break;
@@ -221,9 +222,8 @@ STRIDIO_FOLD_TARGET std::uint32_t by_folding(const std::byte* data, std::byte* t
   b = folded(b, folding_factors<2 * 512>(), a);
   a = folded(c, folding_factors<512>(), b);
   if (tail > 0) {  // all before stands as much earlier
-    steps.step_back(kStep - tail);
     a = folded(rotated(a, tail, last(tail)), folding_factors<512>(),
-               _mm512_mask_mov_epi8(rotated(a, tail), last(tail), steps.next()));
+               _mm512_mask_mov_epi8(rotated(a, tail), last(tail), steps.last_of(tail)));
   }
   std::uint64_t words[8], sum = 0;
   _mm512_storeu_si512(words, a);
@@ -233,7 +233,7 @@ STRIDIO_FOLD_TARGET std::uint32_t by_folding(const std::byte* data, std::byte* t
 }
 
 std::uint32_t by_folding_or_instruction(const std::byte* data, std::size_t length, std::uint32_t state) {
-  return length >= 2 * kStep ? by_folding<false>(data, nullptr, length, state) : by_instruction(data, length, state);
+  return length >= 2 * kLine ? by_folding<false>(data, nullptr, length, state) : by_instruction(data, length, state);
 }
 #endif
 
@@ -243,9 +243,9 @@ struct Way {
 
   std::uint32_t copy(const std::byte* data, std::byte* to, std::size_t length, std::uint32_t state) const {
 #ifdef __x86_64__
-    if (folds && length >= 2 * kStep) return by_folding<true>(data, to, length, state);
+    if (folds && length >= 2 * kLine) return by_folding<true>(data, to, length, state);
 #endif
-    std::memcpy(to, data, length);
+    if (length > 0) std::memcpy(to, data, length);
     return sum(data, length, state);
   }
 };
@@ -318,8 +318,6 @@ std::vector<std::uint32_t> copy_crc32c_of_part_by_all_ways(std::byte* to, std::s
       sums.push_back(moved(way.copy(part.data(), to, part.size(), 0), static_cast<std::size_t>(behind)));
   return sums;
 }
-
-std::uint32_t crc32c_from_parts(std::uint32_t all_parts, Bytes length) { return ~(of_ones(length) ^ all_parts); }
 
 std::uint32_t crc32c_as_part(std::uint32_t sum, Bytes length, Bytes behind) {
   static const Move moved = moves().back();

@@ -11,17 +11,16 @@ namespace stridio {
 
 // Of `bytes` that follow others whose sum is `before`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
-// Copies them on the way, in about the time of the copy alone.
+// Copies them on the way; with AVX-512 in about the time of the copy alone.
 std::uint32_t copy_crc32c(std::byte* to, std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 // Of two strings of bytes one after the other, from their sums; `second_length` < 2^28.
 std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, Bytes second_length);
 
 // Of a string whose parts are with different processes: each sums what a part gives to it, where `behind` bytes come after
-// that, and the parts' xor is the string's sum less what its length gives. `behind` < 2^16.
+// that; the parts' xor is what the string gives as the only part. `behind` < 2^16.
 std::uint32_t crc32c_of_part(std::span<const std::byte> part, Bytes behind);
 std::uint32_t copy_crc32c_of_part(std::byte* to, std::span<const std::byte> part, Bytes behind);
-std::uint32_t crc32c_from_parts(std::uint32_t all_parts, Bytes length);
 // Of a part whose own sum is known.
 std::uint32_t crc32c_as_part(std::uint32_t sum, Bytes length, Bytes behind);
 

@@ -77,7 +77,8 @@ std::vector<IntervalFile::Fragment> IntervalFile::all_fragments() const {
 }
 
 // Bytes that were overwritten before anybody else was told of them are nobody's: where they are many, their cells are free again.
-// What others have overwritten is looked for where what this process has not overwritten itself is more than it was then.
+// What others have overwritten is looked for only where this process has a quarter more that it has not overwritten itself than it
+// had at the last look.
 Status IntervalFile::reclaim(Bytes wanted) {
   if (written_.bytes + wanted < reclaim_at_) return {};
   const auto more_than = [](Bytes bytes) { return kLeastReclaimed + bytes + bytes / 4; };
@@ -91,7 +92,7 @@ Status IntervalFile::reclaim(Bytes wanted) {
     free_all_but(still_mine());
     look_at_ = more_than(written_.bytes);
   }
-  reclaim_at_ = more_than(written_.bytes);
+  reclaim_at_ = std::min(more_than(written_.bytes), look_at_);
   return {};
 }
 
@@ -102,23 +103,25 @@ void IntervalFile::free_all_but(const Mine& mine) {
   const Part part = with_cells(overlaid(mine.latest, mine.told), stored, kept);
   Bytes bytes = 0;
   for (const Fragment& each : written_.told_fragments) bytes += each.stored.length;
+  const auto free_between = [&](Offset begin, Offset end) {
+    const Extent whole{up_to_cell(begin), down_to_cell(end) - up_to_cell(begin)};
+    if (!whole.empty()) freed.push_back(whole);
+  };
   auto next = kept.begin();
   for (const Extent& run : stored.runs) {
     Offset at = run.offset;
     for (; next != kept.end() && next->offset < run.end(); ++next) {
-      freed.push_back({at, next->offset - at});
+      free_between(at, next->offset);
       at = next->end();
       bytes += next->length;
     }
-    freed.push_back({at, run.end() - at});
+    free_between(at, run.end());
   }
-  for (const Extent& each : freed) {
-    const Extent whole{up_to_cell(each.offset), down_to_cell(each.end()) - up_to_cell(each.offset)};
-    if (!whole.empty()) free_.push_back(whole);
-  }
+  std::vector<Fragment> fragments;
+  each_cell(kept, part.sums, [&](Extent cell, std::uint32_t sum) { fragments.push_back({cell, sum}); });
+  free_.insert(free_.end(), freed.begin(), freed.end());  // all of them or, for want of memory, none
   written_.bytes = bytes;
-  written_.fragments.clear();
-  each_cell(kept, part.sums, [&](Extent cell, std::uint32_t sum) { written_.fragments.push_back({cell, sum}); });
+  written_.fragments = std::move(fragments);
 }
 
 // ---- Committing

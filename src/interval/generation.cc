@@ -54,33 +54,25 @@ Result<Head> Head::read(Storage& storage, bool near) {
 }
 
 // Headers and tails alone, by a request for each; of a file that is none its first bytes. False where the file ends before what
-// is stored.
+// is stored. What a commit changes meanwhile has wrong sums.
 Result<bool> Head::read_headers(Storage& storage) {
-  std::array<std::array<std::byte, kHeaderBytes>, kHeaders> headers{};
-  std::size_t last = kHeaders;
-  Bytes first = 0;
-  bool ends = false;
-  for (std::size_t i = 0; i < headers.size() && !ends; ++i) {
-    const Offset place = static_cast<Offset>(i) * kHeaderStep;
-    ASSIGN_OR_RETURN(const Transferred got, storage.read({place, kHeaderBytes}, headers[i].data()));
-    if (begins_interval_file(headers[i])) last = i;
-    if (i == 0) first = got.bytes;
+  bool begins = false, ends = false;
+  for (int i = 0; i < kHeaders && !ends; ++i) {
+    const Offset place = i * kHeaderStep, end = place + kHeaderBytes;
+    std::array<std::byte, kHeaderBytes> header{};
+    ASSIGN_OR_RETURN(const Transferred got, storage.read({place, kHeaderBytes}, header.data()));
     ends = got.eof;
-  }
-  if (last == headers.size()) {
-    bytes.assign(headers[0].begin(), headers[0].begin() + first);
-    return true;
-  }
-  ASSIGN_OR_RETURN(const Bytes size, storage.size());
-  if (size < kFirstStored) return false;
-  for (std::size_t i = 0; i <= last; ++i) {
-    const Offset place = static_cast<Offset>(i) * kHeaderStep, end = place + kHeaderBytes;
-    const Bytes tail = tail_behind(headers[i]);
+    if (i == 0) bytes.assign(header.begin(), header.begin() + got.bytes);
+    if (!begins_interval_file(header)) continue;
+    begins = true;
+    const Bytes tail = tail_behind(header);
     bytes.resize(static_cast<std::size_t>(end + tail));
-    std::copy(headers[i].begin(), headers[i].end(), bytes.begin() + place);
+    std::copy(header.begin(), header.end(), bytes.begin() + place);
     if (tail > 0) RETURN_IF_ERROR(storage.read({end, tail}, bytes.data() + end));
   }
-  return true;
+  if (!begins) return true;
+  ASSIGN_OR_RETURN(const Bytes size, storage.size());
+  return size >= kFirstStored;
 }
 
 std::span<const std::byte> Head::at(int header, Bytes most) const {
@@ -434,7 +426,7 @@ class Reader {
     const std::uint32_t* sums = nullptr;  // of the run's cells
     bool verify = true;                   // whole; else what is wanted of it is summed for itself
     std::span<const Wanted> wanted = {};
-    Bytes bytes = 0;        // of them
+    Bytes bytes = 0;        // of them; what is wanted twice counts twice
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
     std::size_t first_span = 0, last_span = 0;
 
@@ -487,7 +479,7 @@ class Reader {
       cell.bytes = wanted[first].length;
       for (; next < wanted.size() && wanted[next].stored < cell.stored.end(); ++next) {
         const Offset end = wanted[next].stored + wanted[next].length;
-        cell.stored.length = std::max(cell.stored.end(), end) - cell.stored.offset;  // of what is not committed
+        if (!cell.run) cell.stored.length = std::max(cell.stored.end(), end) - cell.stored.offset;
         cell.bytes += wanted[next].length;
       }
       cell.wanted = std::span(wanted).subspan(first, next - first);
@@ -779,8 +771,8 @@ Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std:
 
 Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests) {
   const ReadSums::Found found = ReadSums::put_together(told);
-  if (!found.wrong.empty()) return damaged(storage, found.wrong.front().stored);
-  for (std::span<const ReadSums::Block> left = found.unknown; !left.empty();) {
+  if (!found.wrong.empty()) return damaged(storage, found.wrong.front());
+  for (std::span<const ReadSums::Cell> left = found.unknown; !left.empty();) {
     std::vector<Extent> stored;
     Bytes all = 0;
     for (; stored.size() < left.size() && (all == 0 || all < requests.longest_read); all += stored.back().length)
@@ -791,8 +783,7 @@ Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> tol
     if (got.bytes < all) return truncated(storage);
     const std::byte* at = bytes.data();
     for (std::size_t i = 0; i < stored.size(); at += stored[i++].length)
-      if (crc32c_of_part({at, static_cast<std::size_t>(stored[i].length)}, 0) != left[i].sum)
-        return damaged(storage, stored[i]);
+      if (crc32c({at, static_cast<std::size_t>(stored[i].length)}) != left[i].sum) return damaged(storage, stored[i]);
     left = left.subspan(stored.size());
   }
   return {};

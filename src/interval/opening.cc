@@ -194,7 +194,12 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finishe
     if (i > 0 || head.bytes.empty()) {
       ASSIGN_OR_RETURN(head, Head::read(*storage_));
     }
-    ASSIGN_OR_RETURN(Header header, head.newest());
+    auto found = head.newest();
+    if (!found) {  // several commits may have come while it was read
+      ASSIGN_OR_RETURN(head, Head::read(*storage_));
+      found = head.newest();
+    }
+    ASSIGN_OR_RETURN(Header header, std::move(found));
     if (!writes_) {
       RETURN_IF_ERROR(pin(header.generation));
       const std::uint64_t pinned = header.generation;

@@ -4,7 +4,6 @@
 #include "interval/read_sums.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/crc32c.h"
@@ -23,35 +22,32 @@ std::uint64_t hash(Offset place) {
 }
 std::uint64_t cover_of(Extent inside) { return hash(inside.end()) - hash(inside.offset); }
 
+std::uint32_t bit_of(Offset offset, Extent block) { return 1U << (offset / kCell - block.offset / kCell); }
+
 }  // namespace
 
 const Extent& ReadSums::meet_block(Extent run, std::span<const std::uint32_t> sums, Offset offset) {
   if (!told_.empty()) {
-    const Extent& latest = told_.back().block.stored;
+    const Extent& latest = told_.back().stored;
     if (offset >= latest.offset && offset < latest.end()) return latest;
   }
-  Block& block = told_.emplace_back().block;
-  block.stored = intersect(run, {offset / kBlock * kBlock, kBlock});
-  const Extent stored = block.stored;
-  auto next = static_cast<std::size_t>(stored.offset / kCell - run.offset / kCell);
-  for (Offset at = stored.offset; at < stored.end(); ++next) {
-    const Extent cell = cell_at(run, at);
-    block.sum ^= crc32c_as_part(sums[next], cell.length, stored.end() - cell.end());
-    at = cell.end();
-  }
-  return block.stored;
+  Told& told = told_.emplace_back();
+  told.stored = intersect(run, {offset / kBlock * kBlock, kBlock});
+  const auto first = static_cast<std::size_t>(told.stored.offset / kCell - run.offset / kCell);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(cells_of(told.stored)); ++i) told.sums[i] = sums[first + i];
+  return told.stored;
 }
 
 void ReadSums::add(Extent stored, std::uint32_t sum) {
   Told& told = told_.back();
-  told.cover += cover_of({stored.offset - told.block.stored.offset, stored.length});
+  told.cover += cover_of({stored.offset - told.stored.offset, stored.length});
   told.sum ^= sum;
-  told.leaves_some = true;
+  told.left |= bit_of(stored.offset, told.stored);
 }
 
 void ReadSums::add_verified(Extent cell) {
   Told& told = told_.back();
-  told.verified |= 1U << (cell.offset / kCell - told.block.stored.offset / kCell);
+  told.verified |= bit_of(cell.offset, told.stored);
 }
 
 void ReadSums::append(ReadSums others) {
@@ -63,18 +59,40 @@ void ReadSums::append(ReadSums others) {
 }
 
 bool ReadSums::leaves_some() const {
-  return std::any_of(told_.begin(), told_.end(), [](const Told& each) { return each.leaves_some; });
+  return std::any_of(told_.begin(), told_.end(), [](const Told& each) { return each.left != 0; });
 }
 
 std::vector<std::vector<std::byte>> ReadSums::by_rank(int ranks) const {
   std::vector<std::vector<std::byte>> all(static_cast<std::size_t>(ranks));
   for (const Told& each : told_) {
-    const auto group = static_cast<std::size_t>(each.block.stored.offset / (kTogether * kBlock));
+    const auto group = static_cast<std::size_t>(each.stored.offset / (kTogether * kBlock));
     auto& to = all[group % all.size()];
     const auto bytes = std::as_bytes(std::span(&each, 1));
     to.insert(to.end(), bytes.begin(), bytes.end());
   }
   return all;
+}
+
+// Of cells that one reader has verified others' pieces count for nothing; but then the sum has what it should not have.
+void ReadSums::judge(const Told& told, Found& found) {
+  std::uint64_t cover = 0;
+  std::uint32_t sum = 0;
+  std::vector<Cell> needed;
+  Offset at = told.stored.offset;
+  for (std::size_t i = 0; at < told.stored.end(); ++i) {
+    const Extent cell = cell_at(told.stored, at);
+    at = cell.end();
+    if ((told.left & ~told.verified & 1U << i) == 0) continue;
+    cover += cover_of({cell.offset - told.stored.offset, cell.length});
+    sum ^= crc32c_as_part(told.sums[i], cell.length, told.stored.end() - at);
+    needed.push_back({cell, told.sums[i]});
+  }
+  if (needed.empty()) return;
+  if ((told.left & told.verified) != 0 || told.cover != cover) {
+    found.unknown.insert(found.unknown.end(), needed.begin(), needed.end());
+  } else if (told.sum != sum) {
+    found.wrong.push_back(told.stored);
+  }
 }
 
 ReadSums::Found ReadSums::put_together(std::span<const std::vector<std::byte>> told) {
@@ -85,25 +103,18 @@ ReadSums::Found ReadSums::put_together(std::span<const std::vector<std::byte>> t
     all.resize(before + each.size() / sizeof(Told));
     std::memcpy(all.data() + before, each.data(), each.size());
   }
-  const auto place = [](const Told& each) { return each.block.stored.offset; };
+  const auto place = [](const Told& each) { return each.stored.offset; };
   std::sort(all.begin(), all.end(), [&](const Told& a, const Told& b) { return place(a) < place(b); });
   Found found;
   for (auto at = all.begin(); at != all.end();) {
     Told one = *at;
     for (++at; at != all.end() && place(*at) == place(one); ++at) {
       one.verified |= at->verified;
-      one.leaves_some = one.leaves_some || at->leaves_some;
+      one.left |= at->left;
       one.cover += at->cover;
       one.sum ^= at->sum;
     }
-    const Extent stored = one.block.stored;
-    const bool is_verified = std::popcount(one.verified) == cells_of(stored);
-    if (!one.leaves_some || is_verified) continue;
-    if (one.cover != cover_of({0, stored.length})) {
-      found.unknown.push_back(one.block);
-    } else if (one.sum != one.block.sum) {
-      found.wrong.push_back(one.block);
-    }
+    judge(one, found);
   }
   return found;
 }

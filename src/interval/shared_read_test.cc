@@ -1,8 +1,11 @@
 // Reads that several carry out and verify together, against a byte array; and damage, which they must find.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
+#include <utility>
 
+#include "base/crc32c.h"
 #include "collective/collective.h"
 #include "group/threads.h"
 #include "interval/interval_file.h"
@@ -438,6 +441,56 @@ TEST(SharedRead, WhatWentWrongOnItsWayIsFound) {
   }
 }
 
+// Of a block one has verified two cells, and two others have halves of the rest: that is all. Where one of these has a byte of a cell
+// that is verified too, the rest is unknown.
+TEST(SharedRead, ABlockMayBeVerifiedInPartsByMany) {
+  Random random(5);
+  for (const Bytes before : {Bytes{0}, Bytes{100}, kCell + 1}) {  // where the run begins in its block
+    const Extent run{3 * ReadSums::kBlock + before, 2 * ReadSums::kBlock};
+    const Data data = random_data(random, run.length);
+    std::vector<std::uint32_t> sums;
+    const auto bytes_at = [&](Extent stored) {
+      return std::span(data).subspan(static_cast<std::size_t>(stored.offset - run.offset),
+                                     static_cast<std::size_t>(stored.length));
+    };
+    std::vector<Extent> cells;
+    for (Offset at = run.offset; at < run.end(); at = cells.back().end()) {
+      cells.push_back(cell_at(run, at));
+      sums.push_back(crc32c(bytes_at(cells.back())));
+    }
+    enum Change { kNone, kWrongByte, kVerifiedToo };
+    for (const Change change : {kNone, kWrongByte, kVerifiedToo}) {
+      ReadSums whole;
+      std::array<ReadSums, 2> halves;
+      std::uint32_t wrong = change == kWrongByte;
+      for (const Extent& cell : cells) {
+        if (cell.offset / kCell % ReadSums::kCells < 2) {
+          whole.meet_block(run, sums, cell.offset);
+          whole.add_verified(cell);
+          if (change != kVerifiedToo) continue;
+        }
+        const Bytes middle = cell.length / 3;
+        for (const Extent part : {Extent{cell.offset, middle}, Extent{cell.offset + middle, cell.length - middle}}) {
+          ReadSums& own = halves[part.offset > cell.offset];
+          const Extent block = own.meet_block(run, sums, cell.offset);
+          const std::uint32_t sum = crc32c_of_part(bytes_at(part), block.end() - part.end());
+          own.add(part, sum ^ std::exchange(wrong, 0));
+        }
+      }
+      std::vector<Data> told;
+      for (const ReadSums* each : {&whole, &halves[0], &halves[1]}) told.push_back(each->by_rank(1)[0]);
+      const ReadSums::Found found = ReadSums::put_together(told);
+      SCOPED_TRACE(std::to_string(before) + " " + std::to_string(change));
+      EXPECT_EQ(found.wrong.size(), change == kWrongByte ? 1U : 0U);
+      EXPECT_EQ(found.unknown.empty(), change != kVerifiedToo);
+      for (const ReadSums::Cell& each : found.unknown) {
+        EXPECT_GE(each.stored.offset / kCell % ReadSums::kCells, 2);
+        EXPECT_EQ(each.sum, crc32c(bytes_at(each.stored)));
+      }
+    }
+  }
+}
+
 // One has found it whole, and another, who has a part of it, says so too.
 TEST(SharedRead, WhatOneHasVerifiedIsNotReadAgain) {
   const Turns turns;
@@ -463,7 +516,7 @@ TEST(SharedRead, WhatOneHasVerifiedIsNotReadAgain) {
     ASSERT_TRUE(last->verify(told));
     EXPECT_EQ(read, before);
     ASSERT_TRUE(last->verify({told.data() + 1, 1}));
-    EXPECT_EQ(read - before, turns.first_block);
+    EXPECT_EQ(read - before, kCell);
     flip(turns.file, files[0]->root().parts[0].runs[0].offset + 5000);
     EXPECT_FALSE(last->verify({told.data() + 1, 1}));
   });

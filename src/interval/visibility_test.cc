@@ -133,29 +133,67 @@ TEST(Visibility, TilesWrittenAgainAndAgainAreSeenAndStaySmall) {
   EXPECT_TRUE(check->damage.empty()) << check->damage.front();
 }
 
-// In atomic mode, ranks that write the same places in turn: who writes finds that what it wrote before is nobody's.
+// In atomic mode, ranks that write the same places in turn, on one node and on several: who writes finds that what it wrote before is
+// nobody's.
 TEST(Visibility, WhatOthersHaveWrittenOverIsFreeAgain) {
   constexpr Bytes kPiece = 3000, kPieces = 300;
+  for (const bool one_node : {true, false}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    run_threads(2, {.ranks_per_node = one_node ? 0 : 1}, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      ASSERT_TRUE((*opened)->show_at_once([](Extent) { return true; }));
+      std::vector<Extent> extents;
+      for (Offset i = 0; i < kPieces; ++i) extents.push_back({2 * i * kPiece, kPiece});
+      Random common(7);
+      Data data;
+      for (int turn = 0; turn < 12; ++turn) {
+        data = random_data(common, kPieces * kPiece);
+        ASSERT_TRUE(group.barrier());
+        if (turn % 2 == group.rank()) {
+          ASSERT_TRUE(write_list(**opened, extents, data));
+        }
+      }
+      ASSERT_TRUE(group.barrier());
+      EXPECT_LT(*open_memory(file)->size(), 3 * kPieces * kPiece + (one_node ? 0 : 1 << 20));
+      for (const bool committed : {false, true}) {
+        ASSERT_TRUE(!committed || (*opened)->commit());
+        const auto seen = read_all(**opened);
+        ASSERT_TRUE(seen);
+        for (std::size_t i = 0; i < extents.size(); ++i)
+          ASSERT_TRUE(std::equal(data.begin() + static_cast<Offset>(i) * kPiece,
+                                 data.begin() + static_cast<Offset>(i + 1) * kPiece, seen->begin() + extents[i].offset))
+              << i;
+        ASSERT_TRUE(group.barrier());
+      }
+    });
+    const auto check = check_interval_file(*open_memory(file));
+    ASSERT_TRUE(check);
+    EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+  }
+}
+
+// In atomic mode, while others write their tiles again and again, in space that they have used before.
+TEST(Visibility, ATileIsReadWhileOthersAreWrittenAgain) {
+  constexpr int kRanks = 3, kTimes = 60;
+  constexpr Bytes kRow = 3 * 2500, kRows = 100;
   const auto file = make_memory_file();
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
-  run_threads(2, {}, [&](Group& group) {
+  run_threads(kRanks, {}, [&](Group& group) {
     auto opened = IntervalFile::open(group, open_memory(file), true);
     ASSERT_TRUE(opened);
     ASSERT_TRUE((*opened)->show_at_once([](Extent) { return true; }));
-    std::vector<Extent> extents;
-    for (Offset i = 0; i < kPieces; ++i) extents.push_back({2 * i * kPiece, kPiece});
-    for (int turn = 0; turn < 12; ++turn) {
-      Data data(kPieces * kPiece, static_cast<std::byte>(turn));
-      ASSERT_TRUE(group.barrier());
-      if (turn % 2 == group.rank()) {
-        ASSERT_TRUE(write_list(**opened, extents, data));
-      }
+    std::vector<Extent> tile;
+    for (Offset row = 0; row < kRows; ++row) tile.push_back({row * kRow + group.rank() * kRow / kRanks, kRow / kRanks});
+    Random random(static_cast<std::uint64_t>(group.rank()));
+    for (int turn = 0; turn < kTimes; ++turn) {
+      Data data = random_data(random, kRows * kRow / kRanks), seen(data.size());
+      ASSERT_TRUE(write_list(**opened, tile, data));
+      const Span span{seen.data(), std::ssize(seen)};
+      ASSERT_TRUE((*opened)->readv(tile, {&span, 1}));
+      ASSERT_TRUE(seen == data) << turn;
     }
-    ASSERT_TRUE(group.barrier());
-    EXPECT_LT(*open_memory(file)->size(), 3 * kPieces * kPiece);
-    const auto seen = read_all(**opened);
-    ASSERT_TRUE(seen);
-    for (const Extent& each : extents) ASSERT_EQ((*seen)[static_cast<std::size_t>(each.offset)], std::byte{11});
   });
 }
 
