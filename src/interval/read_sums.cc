@@ -73,7 +73,7 @@ std::vector<std::vector<std::byte>> ReadSums::by_rank(int ranks) const {
   return all;
 }
 
-// Of cells that one reader has verified others' pieces count for nothing; but then the sum has what it should not have.
+// Others' pieces of cells that one reader has verified are not needed; but they are in the sum, which the cover tells.
 void ReadSums::judge(const Told& told, Found& found) {
   std::uint64_t cover = 0;
   std::uint32_t sum = 0;
@@ -88,7 +88,7 @@ void ReadSums::judge(const Told& told, Found& found) {
     needed.push_back({cell, told.sums[i]});
   }
   if (needed.empty()) return;
-  if ((told.left & told.verified) != 0 || told.cover != cover) {
+  if (told.cover != cover) {
     found.unknown.insert(found.unknown.end(), needed.begin(), needed.end());
   } else if (told.sum != sum) {
     found.wrong.push_back(told.stored);
