@@ -57,7 +57,7 @@ constexpr Offset slot_of(std::uint64_t generation) {
 // From the bytes at a header's place, up to kHeaderStep of them. kBadFileName where they do not begin as an interval file's,
 // kUnsupportedOperation for a version that is not known, kIo for a damaged header or tail.
 Result<Header> decode_header(std::span<const std::byte> bytes);
-// How many bytes a header's tail has, as its first kHeaderBytes say, which have not been checked: at most kMostTail.
+// How many bytes a header's tail has, as its first kHeaderBytes say, which have not been checked; 0 where they say more than kMostTail.
 Bytes tail_behind(std::span<const std::byte> bytes);
 // Whether the bytes are those with which a header begins.
 bool begins_interval_file(std::span<const std::byte> bytes);

@@ -156,7 +156,7 @@ TEST(Visibility, WhatOthersHaveWrittenOverIsFreeAgain) {
         }
       }
       ASSERT_TRUE(group.barrier());
-      EXPECT_LT(*open_memory(file)->size(), 3 * kPieces * kPiece + (one_node ? 0 : 1 << 20));
+      EXPECT_LT(*open_memory(file)->size(), 3 * kPieces * kPiece);
       for (const bool committed : {false, true}) {
         ASSERT_TRUE(!committed || (*opened)->commit());
         const auto seen = read_all(**opened);
