@@ -81,7 +81,8 @@ class Calibration {
     budget_ = std::min(std::max(budget_, kRequests * costs.request_seconds), kMostSeconds);
     const int tries = costs.request_seconds > kFewTries ? 1 : 3;
     if (!costs.waits()) {
-      ASSIGN_OR_RETURN(costs.request_seconds, piece_seconds(tries));
+      ASSIGN_OR_RETURN(const double piece, piece_seconds(tries));
+      costs.request_seconds = std::min(costs.request_seconds, piece);
     }
     const Bytes large = std::min(kLarge, length_ / kStreams);
     if (large >= 8 * kSmall) {
