@@ -106,14 +106,13 @@ class Calibration {
     return start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget_));
   }
   bool time_left() const { return Clock::now() < until(); }
+  bool most_time_left() const { return seconds_since(start_) < kMostSeconds; }
 
-  // The first request of all pays for what all find made, and counts where more cannot be afforded. Whether requests are waited
-  // for decides what else is measured: on a busy machine that takes a few, unless each is slower than any such delay.
+  // The first request of all pays for what all find made, and counts where more cannot be afforded.
   Result<double> small_seconds() {
-    constexpr double kWorked = 1e-4, kDelayed = 1e-2;
     const auto once = [&] { return move({{0, kSmall}}); };
     ASSIGN_OR_RETURN(const double first, least(once, 1));
-    ASSIGN_OR_RETURN(const double rest, least(once, first < kWorked ? 16 : first < kDelayed ? 4 : 1));
+    ASSIGN_OR_RETURN(const double rest, least(once, first < 1e-4 ? 16 : 1));
     return std::max(1e-7, std::min(first, rest));
   }
 
@@ -147,9 +146,11 @@ class Calibration {
       ASSIGN_OR_RETURN(extending, least([&] { return move(beyond, kShallowest); }, 1));
       RETURN_IF_ERROR(move({{length_ - kSmall, kSmall}}));
     }
-    // A list is long: to wake its threads takes little of its time, but some of that of a few requests.
+    // A list is long: to wake its threads takes little of its time, but some of that of a few requests. What a busy machine has
+    // taken of the budget does not make requests wait for each other: nothing is as dear as not to know that they overlap.
     const int rounds = costs.request_seconds < kSlowRequest ? kRounds : 1;
-    for (int depth = kShallowest; depth <= kDeepest && depth * rounds * kSmall <= length_ && time_left(); depth *= 4) {
+    for (int depth = kShallowest; depth <= kDeepest && depth * rounds * kSmall <= length_ && most_time_left();
+         depth *= 4) {
       const int count = depth * (depth > kShallowest ? rounds : 1);
       ASSIGN_OR_RETURN(const double seconds, least([&] { return move_list(count, depth); }, tries));
       costs.extends_alone = costs.extends_alone || extending > kWorthIt * seconds;

@@ -118,6 +118,30 @@ TEST(Calibrate, SeesWhetherWritesOverlapWithinTheFileOnly) {
   });
 }
 
+// Where the third write is delayed, as on a machine that others keep busy.
+class Stalls final : public Wrapped {
+ public:
+  explicit Stalls(std::chrono::nanoseconds latency) : Wrapped(far(latency, 1e9)) {}
+
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    if (++writes_ == 3) std::this_thread::sleep_for(100ms);
+    return Wrapped::writev(extents, memory);
+  }
+
+ private:
+  std::atomic<int> writes_ = 0;
+};
+
+TEST(Calibrate, SeesThatRequestsOverlapWhateverTheOthersTake) {
+  if (kSanitized) GTEST_SKIP() << "threads of a sanitized build start late";
+  once_undisturbed([]() -> std::string {
+    Stalls stalls(1ms);
+    const auto profile = calibrate(stalls, {.writes = true});
+    if (!profile) return profile.error().text();
+    return profile->write.depth > 1 && profile->write.overlap > 2 ? "" : describe(*profile);
+  });
+}
+
 // Where each page of a mapping costs what it says.
 class DearPages final : public Wrapped {
  public:
