@@ -17,7 +17,9 @@
 namespace stridio {
 namespace {
 
-constexpr Bytes kCopied = Bytes{4} << 20;         // at once, when a part is moved
+constexpr Bytes kCopied = Bytes{4} << 20;  // at once, when a part is moved
+constexpr Bytes kSlack =
+    Bytes{384} << 10;  // of a process: so much the file may be longer than 2.5 times the live bytes
 constexpr Bytes kShareOfTail = kMostTail - 1024;  // of all ranks' lines and metadata, beside the rest of the root
 
 template <typename Fragments>
@@ -167,15 +169,22 @@ Status IntervalFile::commit(Flush& flush) {
   if (failed) RETURN_IF_ERROR(agree(group_, guarded([&] { return nothing_failed(all); })));
   if (!changed && size == before.size) return keep_newborn();
 
+  // Before the first header is written the file reaches beyond it, so that who cuts it off is told from who tears it.
+  const bool may_be_tail = changed || before.generation != kBirth;
+  RETURN_IF_ERROR(advance([&] { return prepare(all); }, size, may_be_tail, flush));
+  return tighten();
+}
+
+// From the parts that this rank prepares to the next generation.
+Status IntervalFile::advance(const std::function<Result<std::vector<Own>>()>& prepare, Bytes size, bool may_be_tail,
+                             Flush& flush) {
   std::vector<Own> own;
   const Status prepared = guarded([&]() -> Status {
     RETURN_IF_ERROR(await_newborn());
-    ASSIGN_OR_RETURN(own, prepare(all));
+    ASSIGN_OR_RETURN(own, prepare());
     encode_parts(own);
     return {};
   });
-  // Before the first header is written the file reaches beyond it, so that who cuts it off is told from who tears it.
-  const bool may_be_tail = changed || before.generation != kBirth;
   ASSIGN_OR_RETURN(Next next, gather_next(prepared, own, size, may_be_tail));
   Finished mine;
   RETURN_IF_ERROR(agree(group_, guarded([&] { return store(own, next, flush, mine.root); })));
@@ -192,6 +201,30 @@ Status IntervalFile::commit(Flush& flush) {
   RETURN_IF_ERROR(worst({&all_finished.front().verdict, 1}));
   adopt(std::make_shared<Generation>(std::move(next.root), std::move(next.tail)), own, all_finished.front());
   return {};
+}
+
+// What ranks have written over one another's bytes of the same epoch may have left the new generation far behind the end that a
+// compact file would have. There is space for it before, where nobody reads older generations: one more generation, of the same
+// bytes. Below twice the live bytes there are holes for all that lies behind.
+Status IntervalFile::tighten() {
+  const Root& root = seen_.generation->root();
+  const bool has_holes = space_.size() > 1;
+  if (!has_holes || space_.back().offset <= root.live() * 5 / 2 + group_.size() * kSlack) return {};
+  const auto is_far = [&](const PartEntry& part) { return part.runs.back().end() > 2 * root.live() + kLeastReclaimed; };
+  if (std::none_of(root.parts.begin(), root.parts.end(), is_far)) return {};
+  const auto prepare = [&]() -> Result<std::vector<Own>> {
+    std::vector<Own> parts;
+    for (const std::size_t i : own_parts_) {
+      parts.push_back({root.parts[i], nullptr});
+      if (!is_far(root.parts[i])) continue;
+      ASSIGN_OR_RETURN(const auto part, seen_.generation->part(i, *storage_));
+      ASSIGN_OR_RETURN(parts.back(), moved(part->map));
+    }
+    return parts;
+  };
+  Flush flush;
+  const Status tightened = advance(prepare, root.size, true, flush);
+  return broken_ ? tightened : Status();  // else all is in the generation before
 }
 
 // Where storage is far and nothing else is to be stored, as far as this rank can know.

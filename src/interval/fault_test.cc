@@ -660,6 +660,43 @@ TEST(FailedSyncs, AreNotForgotten) {
   }
 }
 
+// What is moved behind a commit is there twice: whichever operation fails, of the rank that commits or of the one that moves, the
+// file is empty or what was committed.
+TEST(FailedMoves, LeaveWhatWasCommitted) {
+  std::array<int, 2> generations{};  // so often was one more committed, and two
+  for (const int rank : {0, 3})
+    for (std::int64_t first = 0; first < 16 && !HasFailure(); ++first) {
+      SCOPED_TRACE("rank " + std::to_string(rank) + ", operation " + std::to_string(first));
+      const auto file = make_memory_file();
+      ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+      Random random(1);
+      const Data bytes = random_data(random, Bytes{3} << 19);
+      run_threads(4, {}, [&](Group& group) {
+        const FaultPlan plan{.first = group.rank() == rank ? first : FaultPlan::kNever, .sys_errno = ENOSPC};
+        const auto opened = IntervalFile::open(group, wrap_fault(open_memory(file), plan), true);
+        if (!opened) return;
+        IntervalFile& mine = **opened;
+        for (int turn = 0; turn < group.size(); ++turn) {
+          Data data = turn + 1 == group.size() ? bytes : Data(bytes.size());
+          const std::vector<Extent> all{{0, std::ssize(data)}};
+          const bool written = turn != group.rank() || write_list(mine, all, data) || write_list(mine, all, data);
+          ASSERT_TRUE(written && group.barrier());
+        }
+        const auto before = mine.root().generation;
+        if (!mine.commit()) return;
+        if (group.rank() == 0) ++generations.at(mine.root().generation - before - 1);
+        EXPECT_TRUE(group.rank() == rank || *read_all(mine) == bytes);
+      });
+      run_threads(1, {}, [&](Group& group) {
+        const auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+        ASSERT_TRUE(reader) << reader.error().text();
+        EXPECT_TRUE((*reader)->root().size == 0 || *read_all(**reader) == bytes);
+      });
+    }
+  EXPECT_GT(generations[0], 2);
+  EXPECT_GT(generations[1], 2);
+}
+
 // Who committed may have been killed before it was durable.
 TEST(FailedSyncs, WhatWasCommittedIsDurableBeforeItIsBuiltUpon) {
   class Order : public Wrapped {

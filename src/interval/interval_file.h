@@ -212,6 +212,8 @@ class IntervalFile final : public Storage {
   void encode_parts(std::vector<Own>& parts) const;
   Status place(std::vector<Own>& parts);
   Status commit(Flush& flush);
+  Status advance(const std::function<Result<std::vector<Own>>()>& prepare, Bytes size, bool may_be_tail, Flush& flush);
+  Status tighten();
   bool is_dirty();
   void begin_flush(Flush& flush);
   Status keep_newborn();
