@@ -174,6 +174,80 @@ TEST(Visibility, WhatOthersHaveWrittenOverIsFreeAgain) {
   }
 }
 
+// Does its `left`-th operation, and says that it failed.
+class FailsAfterwards final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    return fails(Wrapped::readv(extents, memory));
+  }
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    return fails(Wrapped::writev(extents, memory));
+  }
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
+    return fails(Wrapped::lock(range, mode));
+  }
+
+  int left = -1;
+
+ private:
+  template <typename T>
+  Result<T> fails(Result<T> done) {
+    if (left < 0 || left-- > 0) return done;
+    return fail_errno(EIO, "a test", path());
+  }
+};
+
+// In atomic mode across nodes, where nobody knows whether others have been told of a write: it is there or it is not, and its place
+// is not used for what is written afterwards.
+TEST(Visibility, WhatOthersMayHaveBeenToldOfStays) {
+  constexpr Bytes kPiece = 3000, kPieces = 300;
+  std::vector<Extent> tile, other;
+  for (Offset i = 0; i < kPieces; ++i) {
+    tile.push_back({2 * i * kPiece, kPiece});
+    other.push_back({(2 * i + 1) * kPiece, kPiece});
+  }
+  Random random(seed_of_this_run());
+  const auto tile_data = [&] { return random_data(random, kPieces * kPiece); };
+  int untold = 0, told = 0;
+  for (int operation = 0; operation < 16 && !HasFailure(); ++operation) {
+    SCOPED_TRACE("operation " + std::to_string(operation));
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    Data before = tile_data(), failed = tile_data(), last = tile_data();
+    run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
+      auto storage = std::make_unique<FailsAfterwards>(open_memory(file));
+      FailsAfterwards& stored = *storage;
+      auto opened = IntervalFile::open(group, std::move(storage), true);
+      ASSERT_TRUE(opened);
+      ASSERT_TRUE((*opened)->show_at_once([](Extent) { return true; }));
+      if (group.rank() == 0) {
+        ASSERT_TRUE(write_list(**opened, tile, before));
+        stored.left = operation;
+        const Status written = write_list(**opened, tile, failed);
+        stored.left = -1;
+        for (int i = 0; i < 8; ++i) ASSERT_TRUE(write_list(**opened, other, last));
+        if (written) before = failed;
+      }
+      ASSERT_TRUE(group.barrier());
+      Data seen(failed.size());
+      const Span span{seen.data(), std::ssize(seen)};
+      ASSERT_TRUE((*opened)->readv(tile, {&span, 1}));
+      EXPECT_TRUE(seen == failed || seen == before);
+      if (group.rank() == 1 && before != failed) ++(seen == failed ? told : untold);
+      ASSERT_TRUE(group.barrier());
+      ASSERT_TRUE(group.rank() == 1 || write_list(**opened, tile, last));
+      ASSERT_TRUE((*opened)->commit());
+      ASSERT_TRUE((*opened)->readv(tile, {&span, 1}));
+      EXPECT_TRUE(seen == last);
+    });
+    const auto check = check_interval_file(*open_memory(file));
+    ASSERT_TRUE(check);
+    EXPECT_TRUE(check->damage.empty()) << check->damage.front();
+  }
+  EXPECT_TRUE(HasFailure() || (told > 0 && untold > 0)) << told << " and " << untold;
+}
+
 // In atomic mode, while others write their tiles again and again, in space that they have used before.
 TEST(Visibility, ATileIsReadWhileOthersAreWrittenAgain) {
   constexpr int kRanks = 3, kTimes = 60;
