@@ -1,5 +1,5 @@
 // A step sends requests of one kind and takes the least time of a few tries: what disturbs makes slower, never faster.
-//   small     one request of a page, alone; of a local storage, many of a few bytes
+//   small     one request of a page, alone; of a local storage many of a few bytes, too, and what takes less
 //   large     one request of 1 MiB, alone
 //   shared    several such requests at once
 //   depth     4 small ones under way at once, and where those overlap, 16; writes that lengthen the file, and within it
@@ -108,11 +108,12 @@ class Calibration {
   bool time_left() const { return Clock::now() < until(); }
   bool most_time_left() const { return seconds_since(start_) < kMostSeconds; }
 
-  // The first request of all pays for what all find made, and counts where more cannot be afforded.
+  // The first request of all pays for what all find made, and counts where more cannot be afforded. One that may be a local one,
+  // delayed by what else the machine does, is tried a few times more.
   Result<double> small_seconds() {
     const auto once = [&] { return move({{0, kSmall}}); };
     ASSIGN_OR_RETURN(const double first, least(once, 1));
-    ASSIGN_OR_RETURN(const double rest, least(once, first < 1e-4 ? 16 : 1));
+    ASSIGN_OR_RETURN(const double rest, least(once, first < 1e-4 ? 16 : first < kFewTries ? 4 : 1));
     return std::max(1e-7, std::min(first, rest));
   }
 

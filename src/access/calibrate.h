@@ -9,8 +9,9 @@ namespace stridio {
 struct CalibrationRules {
   bool writes = false;          // the storage's contents may be overwritten; else it is read as it is
   Bytes most = Bytes{4} << 20;  // bytes of it that are touched
-  double budget =
-      0.015;  // seconds after which no further step begins; more on a storage whose requests take longer than 1 ms
+  // Seconds after which no further step begins, but for whether requests overlap; more on a storage whose requests take longer than
+  // 1 ms.
+  double budget = 0.015;
 };
 
 // A profile with the storage's costs, or an error where a request failed or there is nothing to measure on: a file of fewer

@@ -146,8 +146,12 @@ Status IntervalFile::commit() {
 
 Status IntervalFile::commit(Flush& flush) {
   // A rank may come late since it waits for what another's thread does with this file: till then nobody is held up.
-  ASSIGN_OR_RETURN(const std::vector<char> dirty, allgather(group_, static_cast<char>(is_dirty())));
-  if (std::none_of(dirty.begin(), dirty.end(), [](char each) { return each != 0; })) return keep_newborn();
+  struct State {
+    bool dirty, broken;
+  };
+  ASSIGN_OR_RETURN(const std::vector<State> states, allgather(group_, State{is_dirty(), !check_whole()}));
+  if (std::any_of(states.begin(), states.end(), [](const State& each) { return each.broken; })) return refuse_broken();
+  if (std::none_of(states.begin(), states.end(), [](const State& each) { return each.dirty; })) return keep_newborn();
   std::unique_lock turn(turnstile_);
   const std::unique_lock epoch(epoch_);
   turn.unlock();
@@ -172,12 +176,14 @@ Status IntervalFile::commit(Flush& flush) {
   // Before the first header is written the file reaches beyond it, so that who cuts it off is told from who tears it.
   const bool may_be_tail = changed || before.generation != kBirth;
   RETURN_IF_ERROR(advance([&] { return prepare(all); }, size, may_be_tail, flush));
-  return tighten();
+  Bytes written = 0;
+  for (const Announcement& each : all) written += each.stored;
+  return tighten(written);
 }
 
 // From the parts that this rank prepares to the next generation.
-Status IntervalFile::advance(const std::function<Result<std::vector<Own>>()>& prepare, Bytes size, bool may_be_tail,
-                             Flush& flush) {
+template <typename Prepare>
+Status IntervalFile::advance(Prepare prepare, Bytes size, bool may_be_tail, Flush& flush) {
   std::vector<Own> own;
   const Status prepared = guarded([&]() -> Status {
     RETURN_IF_ERROR(await_newborn());
@@ -203,23 +209,35 @@ Status IntervalFile::advance(const std::function<Result<std::vector<Own>>()>& pr
   return {};
 }
 
-// What ranks have written over one another's bytes of the same epoch may have left the new generation far behind the end that a
-// compact file would have. There is space for it before, where nobody reads older generations: one more generation, of the same
-// bytes. Below twice the live bytes there are holes for all that lies behind.
-Status IntervalFile::tighten() {
+// Where ranks have written over one another's bytes, of which `written` were stored in this epoch, the new generation may lie far behind the end
+// that a compact file would have. If nobody reads an older one there is space for it before: one more generation, of the same bytes.
+Status IntervalFile::tighten(Bytes written) {
   const Root& root = seen_.generation->root();
-  const bool has_holes = space_.size() > 1;
-  if (!has_holes || space_.back().offset <= root.live() * 5 / 2 + group_.size() * kSlack) return {};
-  const auto is_far = [&](const PartEntry& part) { return part.runs.back().end() > 2 * root.live() + kLeastReclaimed; };
-  if (std::none_of(root.parts.begin(), root.parts.end(), is_far)) return {};
+  const auto is_stored = [](const PartEntry& part) { return !in_tail(part.metadata); };
+  Bytes live = root.live();
+  for (const PartEntry& part : root.parts)
+    if (is_stored(part)) live += part.metadata.length;
+  const bool has_holes = space_.size() > 1, overwritten = written > live * 3 / 2;
+  if (!has_holes || !overwritten || space_.back().offset <= live * 5 / 2 + group_.size() * kSlack) return {};
+  const Offset most = 2 * live + kLeastReclaimed;
+  const auto data_are_far = [&](const PartEntry& part) { return part.runs.back().end() > most; };
+  const auto metadata_are_far = [&](const PartEntry& part) { return is_stored(part) && part.metadata.end() > most; };
+  if (std::none_of(root.parts.begin(), root.parts.end(), data_are_far)) return {};
   const auto prepare = [&]() -> Result<std::vector<Own>> {
     std::vector<Own> parts;
     for (const std::size_t i : own_parts_) {
       parts.push_back({root.parts[i], nullptr});
-      if (!is_far(root.parts[i])) continue;
-      ASSIGN_OR_RETURN(const auto part, seen_.generation->part(i, *storage_));
-      ASSIGN_OR_RETURN(parts.back(), moved(part->map));
+      const bool moves = data_are_far(root.parts[i]);
+      if (!moves && !metadata_are_far(root.parts[i])) continue;
+      ASSIGN_OR_RETURN(parts.back().part, seen_.generation->part(i, *storage_));
+      parts.back().changed = true;
+      if (moves) {
+        ASSIGN_OR_RETURN(parts.back(), moved(parts.back().part->map));
+      }
     }
+    // Who has opened this generation meanwhile keeps its space from being given back.
+    if (group_.rank() == 0 && !nobody_reads_before(root.generation + 1))
+      return refuse(Code::kFileInUse, "the interval file is read");
     return parts;
   };
   Flush flush;
@@ -332,6 +350,7 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
   struct Fixed {
     Verdict ready;
     Bytes size = 0, cut = 0;
+    Bytes stored = 0;
     bool failed = false;
     Bytes latest = 0;  // of the maps' bytes
   };
@@ -343,6 +362,7 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
     expected_end_ = 0;
     fixed.size = seen_.size;
     fixed.cut = seen_.cut;
+    fixed.stored = written_.bytes;
     fixed.failed = !failed_.empty();
     const Mine written = still_mine();
     fixed.latest = std::ssize(written.latest.encoded());
@@ -360,7 +380,7 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
     Mine written;
     ASSIGN_OR_RETURN(written.latest, IntervalMap::decode({maps, behind}));
     ASSIGN_OR_RETURN(written.told, IntervalMap::decode({behind, each.end()}));
-    all.push_back({fixed.size, fixed.cut, fixed.failed, std::move(written)});
+    all.push_back({fixed.size, fixed.cut, fixed.stored, fixed.failed, std::move(written)});
     verdicts.push_back(fixed.ready);
   }
   RETURN_IF_ERROR(worst(verdicts));

@@ -524,10 +524,11 @@ Status IntervalFile::check_end(Offset end, const char* what) const {
                     .path = path()});
 }
 
-Status IntervalFile::check_whole() const {
-  if (!broken_) return {};
+tl::unexpected<Error> IntervalFile::refuse_broken() const {
   return refuse(Code::kIo, "a commit has failed at its last step: open the interval file anew");
 }
+
+Status IntervalFile::check_whole() const { return broken_ ? Status(refuse_broken()) : Status(); }
 
 Status IntervalFile::check_writable() const {
   if (writes_) return {};

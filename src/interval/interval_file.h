@@ -50,7 +50,8 @@ class IntervalFile final : public Storage {
 
   // Collective; fails alike on all ranks, and then the generation before stands, and what was written since is still there
   // for a further try; so it does where a write has failed and none has succeeded since in its place. Where nobody has changed
-  // anything, nothing happens. Accesses of other threads wait for it, but not before all ranks have come.
+  // anything, nothing happens. Accesses of other threads wait for it, but not before all ranks have come. Where ranks have written
+  // over one another's bytes, all of them half as much again as is live, it may make two generations of the same bytes.
   Status commit();
   // Collective, with no other rank in an access: what has not been committed is given up, its space by rank 0.
   void give_up();
@@ -142,6 +143,7 @@ class IntervalFile final : public Storage {
   // What a process has done since the last commit.
   struct Announcement {
     Bytes size = 0, cut = 0;
+    Bytes stored = 0;     // with what has been overwritten
     bool failed = false;  // some writes have
     Mine written;
   };
@@ -196,6 +198,7 @@ class IntervalFile final : public Storage {
   void free_all_but(const Mine& mine);
   tl::unexpected<Error> refuse(Code code, std::string what) const;
   tl::unexpected<Error> too_many() const;
+  tl::unexpected<Error> refuse_broken() const;
   Status check_whole() const;
   Status check_writable() const;
   Status check_end(Offset end, const char* what) const;
@@ -212,8 +215,9 @@ class IntervalFile final : public Storage {
   void encode_parts(std::vector<Own>& parts) const;
   Status place(std::vector<Own>& parts);
   Status commit(Flush& flush);
-  Status advance(const std::function<Result<std::vector<Own>>()>& prepare, Bytes size, bool may_be_tail, Flush& flush);
-  Status tighten();
+  template <typename Prepare>
+  Status advance(Prepare prepare, Bytes size, bool may_be_tail, Flush& flush);
+  Status tighten(Bytes written);
   bool is_dirty();
   void begin_flush(Flush& flush);
   Status keep_newborn();

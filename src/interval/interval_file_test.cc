@@ -574,8 +574,10 @@ TEST(IntervalFile, AReaderKeepsItsGeneration) {
     readers.clear();
     for (int epoch = 0; epoch < 2; ++epoch) {
       Data data = random_data(random, 500000);
+      const auto before = (*writer)->root().generation;
       ASSERT_TRUE(write_list(**writer, all, data));
       ASSERT_TRUE((*writer)->commit());
+      EXPECT_EQ((*writer)->root().generation, before + 1) << "nobody overwrites: frames are counted by generations";
     }
     EXPECT_LT(stored_bytes(file), 5 * 500000 / 2 + 300000);
   });
