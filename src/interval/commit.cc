@@ -17,9 +17,8 @@
 namespace stridio {
 namespace {
 
-constexpr Bytes kCopied = Bytes{4} << 20;  // at once, when a part is moved
-constexpr Bytes kSlack =
-    Bytes{384} << 10;  // of a process: so much the file may be longer than 2.5 times the live bytes
+constexpr Bytes kCopied = Bytes{4} << 20;         // at once, when a part is moved
+constexpr Bytes kSlack = Bytes{384} << 10;        // of a process, beyond 2.5 times the live bytes
 constexpr Bytes kShareOfTail = kMostTail - 1024;  // of all ranks' lines and metadata, beside the rest of the root
 
 template <typename Fragments>
@@ -209,8 +208,9 @@ Status IntervalFile::advance(Prepare prepare, Bytes size, bool may_be_tail, Flus
   return {};
 }
 
-// Where ranks have written over one another's bytes, of which `written` were stored in this epoch, the new generation may lie far behind the end
-// that a compact file would have. If nobody reads an older one there is space for it before: one more generation, of the same bytes.
+// Where ranks have written over one another's bytes, of which `written` were stored in this epoch, the new generation may lie far
+// behind the end that a compact file would have. If nobody reads an older one there is space for it before: one more generation, of
+// the same bytes.
 Status IntervalFile::tighten(Bytes written) {
   const Root& root = seen_.generation->root();
   const auto is_stored = [](const PartEntry& part) { return !in_tail(part.metadata); };
