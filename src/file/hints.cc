@@ -47,7 +47,10 @@ constexpr std::array kTable{
     HintEntry{
         "stridio_wait_generation", "", kNumber,
         "opening an interval file for reading waits until it has a newer generation than this (1 is the empty file), "
-        "also until the file exists; reports the one that was opened, so that the file's own info opens the next",
+        "also until the file exists; reports the one that was opened, so that the file's own info opens the next. "
+        "A commit makes one generation; two of the same bytes where ranks have written over one another's bytes, half "
+        "as "
+        "much again as the file holds or more",
         kSame, kAtOpen},
     HintEntry{"stridio_wait_seconds", "60", kNumber, "how long that may take; then the opening fails", kSame, kAtOpen},
     HintEntry{
