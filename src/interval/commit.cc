@@ -146,10 +146,11 @@ Status IntervalFile::commit() {
 Status IntervalFile::commit(Flush& flush) {
   // A rank may come late since it waits for what another's thread does with this file: till then nobody is held up.
   struct State {
-    bool dirty, broken;
+    bool dirty, superseded;
   };
-  ASSIGN_OR_RETURN(const std::vector<State> states, allgather(group_, State{is_dirty(), !check_whole()}));
-  if (std::any_of(states.begin(), states.end(), [](const State& each) { return each.broken; })) return refuse_broken();
+  ASSIGN_OR_RETURN(const std::vector<State> states, allgather(group_, State{is_dirty(), superseded_}));
+  if (std::any_of(states.begin(), states.end(), [](const State& each) { return each.superseded; }))
+    return refuse_broken();
   if (std::none_of(states.begin(), states.end(), [](const State& each) { return each.dirty; })) return keep_newborn();
   std::unique_lock turn(turnstile_);
   const std::unique_lock epoch(epoch_);
@@ -242,6 +243,7 @@ Status IntervalFile::tighten(Bytes written) {
   };
   Flush flush;
   const Status tightened = advance(prepare, root.size, true, flush);
+  superseded_ = broken_;
   return broken_ ? tightened : Status();  // else all is in the generation before
 }
 

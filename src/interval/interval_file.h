@@ -260,7 +260,8 @@ class IntervalFile final : public Storage {
   std::condition_variable extended_;  // for which the others wait
   Bytes stored_size_ = 0;             // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
-  SharedWord newborn_{0};  // where the ranks share no memory
+  bool superseded_ = false;  // what is seen, by a generation of the same bytes: its space may have been given back
+  SharedWord newborn_{0};    // where the ranks share no memory
   std::shared_ptr<Look> look_;
 };
 
