@@ -260,7 +260,7 @@ Status measure_pages(Storage& storage, bool writes, std::span<const std::byte> d
   const auto pages = static_cast<double>(length / Profile::kPage);
   ASSIGN_OR_RETURN(profile.map_seconds, least_seconds(kTries, map(Profile::kPage, false), nothing));
   ASSIGN_OR_RETURN(const double read, least_seconds(kTries, map(length, false), nothing));
-  profile.read_page_seconds = (read - profile.map_seconds) / pages;
+  profile.read_page_seconds = profile.run_page_seconds = (read - profile.map_seconds) / pages;
   if (!writes) return {};
 
   const auto empty = [&] { return storage.resize(0); };
@@ -269,14 +269,18 @@ Status measure_pages(Storage& storage, bool writes, std::span<const std::byte> d
     return {};
   };
   ASSIGN_OR_RETURN(const double new_written, least_seconds(kTries, write, empty));
+  ASSIGN_OR_RETURN(const double read_run, least_seconds(kTries, map(length, false), nothing));
   ASSIGN_OR_RETURN(const double written, least_seconds(kTries, write, nothing));
   ASSIGN_OR_RETURN(const double new_mapped, least_seconds(kTries, map(length, true), empty));
   ASSIGN_OR_RETURN(const double mapped, least_seconds(kTries, map(length, true), nothing));
+  profile.run_page_seconds = (read_run - profile.map_seconds) / pages;
   profile.new_page_seconds = (new_written - written) / pages;
   profile.new_mapped_page_seconds = (new_mapped - mapped) / pages;
   profile.written_page_seconds = (mapped - profile.map_seconds) / pages;
   return {};
 }
+
+constexpr double kPagesOfFolio = 16;  // at least
 
 // A tuned constant comes from more than a few tries, and stays where it is about right.
 double settled(double measured, double tuned, double most_below = 4) {
@@ -304,6 +308,7 @@ void settle(Profile& profile) {
         &Profile::read_page_seconds, &Profile::written_page_seconds, &Profile::new_page_seconds,
         &Profile::new_mapped_page_seconds})
     profile.*constant = settled(profile.*constant, tuned.*constant);
+  profile.run_page_seconds = settled(profile.run_page_seconds, tuned.run_page_seconds, kPagesOfFolio);
   // What is walked here spans fewer pages than a program's memory, and no other core asks for memory meanwhile.
   profile.far_range_seconds = settled(profile.far_range_seconds, tuned.far_range_seconds, 2);
 }
@@ -337,7 +342,7 @@ Result<Profile> calibrate(Storage& storage, const CalibrationRules& rules) {
     RETURN_IF_ERROR(measure_copies(memory.data(), profile));
     if (storage.caps().maps && !profile.write.waits()) {
       auto measured = profile;
-      const std::span<const std::byte> pages = buffer.first(static_cast<std::size_t>(std::min(length, kLarge / 2)));
+      const std::span<const std::byte> pages = buffer.first(static_cast<std::size_t>(std::min(length, kLarge)));
       if (measure_pages(storage, rules.writes, pages, measured)) profile = measured;
     }
     settle(profile);

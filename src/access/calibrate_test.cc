@@ -200,6 +200,37 @@ TEST(Calibrate, SeesWhatPagesCostHere) {
   });
 }
 
+// Where pages cost less to map if they were written by one long call.
+class Folios final : public Wrapped {
+ public:
+  Status resize(Bytes size) override {
+    if (size == 0) run_ = false;
+    return Wrapped::resize(size);
+  }
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    if (extents.size() == 1 && extents[0].offset == 0 && size().value() == 0) run_ = extents[0].length >= 1 << 19;
+    return Wrapped::writev(extents, memory);
+  }
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    const double page_seconds = run_ ? 5e-6 : 4e-5;
+    std::this_thread::sleep_for(std::chrono::duration<double>(static_cast<double>(range.length) / 4096 * page_seconds));
+    return Wrapped::map(range, writes, body);
+  }
+
+ private:
+  std::atomic<bool> run_ = false;
+};
+
+TEST(Calibrate, SeesWhatPagesOfALongRunCost) {
+  if (kSanitized) GTEST_SKIP() << "requests of a sanitized build are slow enough for a far storage";
+  once_undisturbed([]() -> std::string {
+    Folios folios;
+    const auto profile = calibrate(folios, {.writes = true});
+    if (!profile) return profile.error().text();
+    return profile->read_page_seconds > 3e-5 && profile->run_page_seconds < 1.5e-5 ? "" : describe(*profile);
+  });
+}
+
 TEST(Calibrate, NeverBelievesWhatIsTooGood) {
   const auto profile = calibrate(*open_memory(make_memory_file(), kBoth), {.writes = true});
   ASSERT_TRUE(profile);

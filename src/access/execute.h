@@ -13,6 +13,9 @@ namespace stridio {
 Result<RequestShape> shape_on(Storage& storage, const Profile& profile, Direction direction, const Pattern& file,
                               const Memory& memory);
 
+// How a long read of `file` is stored, by a sample of it; nothing where it lies as it is asked for, or is waited for anyway.
+Status note_stored(Storage& storage, const Profile& profile, const Pattern& file, RequestShape& shape);
+
 // Moves memory.pattern.size() bytes between `memory` and the bytes `file` of `storage`, position by position.
 // A read ends at the end of the file, at the first data position that lies past it; memory after that is
 // untouched. Thread-safe as the storage is. Memory used: the plan's window and a bounded list of ranges.

@@ -24,6 +24,54 @@ TEST(Execute, AnAccessOfNoBytesDoesNotAskForTheSizeOfTheFile) {
   EXPECT_TRUE(shape_on(*storage, Profile{}, Direction::kWrite, Pattern(), {nullptr, Pattern()}));
 }
 
+// Where of each extent every 1000 bytes lie by themselves, and a page is touched for each.
+class InPieces final : public Wrapped {
+ public:
+  Caps caps() const override {
+    Caps caps = Wrapped::caps();
+    caps.shares_reads = true;
+    return caps;
+  }
+  Result<StoredAs> look_up(std::span<const Extent> extents) override {
+    StoredAs found;
+    for (const Extent& extent : extents) {
+      const std::int64_t pieces = (extent.length + 999) / 1000;
+      found += {.pieces = pieces, .touched = pieces * Profile::kPage};
+      ++looked_up;
+    }
+    return found;
+  }
+
+  int looked_up = 0;  // extents
+};
+
+TEST(Execute, HowALongReadIsStoredIsSeenFromASample) {
+  InPieces storage;
+  const auto stored = [&](const Pattern& file, const Profile& profile = {}) {
+    RequestShape shape = shape_of(Direction::kRead, file, Pattern::run(0, file.size()));
+    storage.looked_up = 0;
+    EXPECT_TRUE(note_stored(storage, profile, file, shape));
+    EXPECT_LE(storage.looked_up, 300) << "it takes as long as reading";
+    return shape;
+  };
+  const Pattern file = Pattern::strided(10000, 5000, Pattern::run(0, 2000));
+  const RequestShape shape = stored(file);
+  EXPECT_NEAR(static_cast<double>(shape.stored.pieces), 20000, 500);
+  EXPECT_NEAR(static_cast<double>(shape.stored.touched), 20000.0 * Profile::kPage, 500.0 * Profile::kPage);
+  EXPECT_NEAR(static_cast<double>(shape.pieces_together), 20000, 500);
+  const RequestShape tiny = stored(Pattern::strided(1 << 20, 100, Pattern::run(0, 8)));
+  EXPECT_EQ(tiny.stored.pieces, 1 << 20);
+  EXPECT_NEAR(static_cast<double>(tiny.pieces_together), 8400, 200) << "bytes that lie together, not all between these";
+  EXPECT_EQ(stored(Pattern::run(0, 1 << 20)).stored.pieces, 0) << "not worth it";
+  Profile far;
+  far.read.request_seconds = 1e-3;
+  EXPECT_EQ(stored(file, far).stored.pieces, 0) << "it is waited for";
+  const auto plain = open_memory(make_memory_file(), {.read = true, .write = true});
+  RequestShape as_asked;
+  EXPECT_TRUE(note_stored(*plain, Profile{}, file, as_asked));
+  EXPECT_EQ(as_asked.stored.pieces, 0);
+}
+
 constexpr Bytes kPieces = 4096, kPieceBytes = 16;
 
 AccessPlan in_windows(bool locked) {

@@ -17,6 +17,18 @@ Topology topology_of(const Group& group) {
   return topology;
 }
 
+Result<RequestShape> shape_of(Storage& storage, const CollectiveRequest& request) {
+  if (request.invalid) return fail(*request.invalid);
+  return guarded([&]() -> Result<RequestShape> {
+    ASSIGN_OR_RETURN(RequestShape shape,
+                     shape_on(storage, request.profile, request.direction, request.file, request.memory));
+    if (request.direction == Direction::kRead) {
+      RETURN_IF_ERROR(note_stored(storage, request.profile, request.file, shape));
+    }
+    return shape;
+  });
+}
+
 Result<Entry> enter(Group& group, const RankShape& shape, const Status& ready, const CollectiveRequest& request,
                     Times& times) {
   const Stopwatch watch(times.waiting);
@@ -106,9 +118,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
                                          Times& times) {
   const Caps caps = storage.caps();
   // A rank that cannot take part says so in the entry agreement.
-  const auto shape = request.invalid
-                         ? Result<RequestShape>(fail(*request.invalid))
-                         : shape_on(storage, request.profile, request.direction, request.file, request.memory);
+  const auto shape = shape_of(storage, request);
   const Status ready = shape ? Status() : fail(shape.error());
   const RequestShape planned = shape.value_or(RequestShape{});
   const AccessPlan own = plan_access(planned, caps, request.profile, request.access, request.correction);

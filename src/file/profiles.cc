@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int kVersion = 4;                    // of the cache file
+constexpr int kVersion = 5;                    // of the cache file
 constexpr std::int64_t kLifetime = 24 * 3600;  // seconds
 constexpr std::int64_t kLeastAge = 600;        // before a profile is measured anew because it was contradicted
 
@@ -126,6 +126,7 @@ constexpr Constant kConstants[] = {
     {"far_range_seconds", &Profile::far_range_seconds},
     {"map_seconds", &Profile::map_seconds},
     {"read_page_seconds", &Profile::read_page_seconds},
+    {"run_page_seconds", &Profile::run_page_seconds},
     {"written_page_seconds", &Profile::written_page_seconds},
     {"new_page_seconds", &Profile::new_page_seconds},
     {"new_mapped_page_seconds", &Profile::new_mapped_page_seconds},

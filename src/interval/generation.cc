@@ -274,6 +274,28 @@ class Reader {
     used_.resize(from.generation->root().parts.size());
   }
 
+  Result<StoredAs> look_up(std::span<const Extent> extents) {
+    std::vector<std::byte> nowhere;
+    for (const Extent& extent : extents) {
+      const Extent present = intersect(extent, {0, from_.size});
+      nowhere.resize(std::max(nowhere.size(), static_cast<std::size_t>(present.length)));
+      RETURN_IF_ERROR(use_parts(present));
+      find(0, present, nowhere.data());
+    }
+    StoredAs found;
+    for (Source& source : sources_) {
+      std::sort(source.wanted.begin(), source.wanted.end(), before);
+      for (std::size_t next = 0; next < source.wanted.size();) {
+        take_cells(source, next);
+        for (const Cell& cell : cells_) {
+          found.pieces += std::ssize(cell.wanted);
+          found.touched += cell.stored.length;
+        }
+      }
+    }
+    return found;
+  }
+
   Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory) {
     Transferred moved;
     MemoryCursor to(memory);
@@ -433,8 +455,9 @@ class Reader {
     std::uint32_t sum() const { return sums[stored.offset / kCell - run->offset / kCell]; }
   };
 
+  static bool before(const Wanted& a, const Wanted& b) { return a.stored < b.stored; }
+
   Status fetch(Transferred& moved) {
-    const auto before = [](const Wanted& a, const Wanted& b) { return a.stored < b.stored; };
     for (Source& source : sources_) {
       std::vector<Wanted>& wanted = source.wanted;
       if (!std::is_sorted(wanted.begin(), wanted.end(), before)) std::sort(wanted.begin(), wanted.end(), before);
@@ -767,6 +790,10 @@ class Reader {
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests, ReadSums* sums) {
   return Reader(storage, from, requests, sums).read(extents, memory);
+}
+
+Result<StoredAs> look_up_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents) {
+  return Reader(storage, from, {}, nullptr).look_up(extents);
 }
 
 Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests) {

@@ -83,6 +83,8 @@ class ReadSums;
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests,
                                    ReadSums* sums = nullptr);
+// How they are stored. What is read of a cell touches all of it.
+Result<StoredAs> look_up_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents);
 // Checks what readers have told each other (read_sums.h), and reads the cells that their sums say nothing of.
 Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests);
 

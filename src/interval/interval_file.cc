@@ -126,6 +126,14 @@ Result<std::unique_ptr<SharedRead>> IntervalFile::share_read() {
   });
 }
 
+Result<StoredAs> IntervalFile::look_up(std::span<const Extent> extents) {
+  return guarded([&]() -> Result<StoredAs> {
+    const auto epoch = stay_in_epoch();
+    ASSIGN_OR_RETURN(const Intervals seen, visible(bounds_of(extents)));
+    return look_up_intervals(*storage_, seen, extents);
+  });
+}
+
 Result<Transferred> IntervalFile::writev(std::span<const Extent> extents, std::span<const Span> memory) {
   return write(extents, memory, [&](const Appended& appended) {
     PieceList pieces;

@@ -302,6 +302,28 @@ TEST(SharedRead, WhoWantsWholeCellsLeavesNothingToOthers) {
   }
 }
 
+TEST(SharedRead, WhatItMeetsIsToldBeforehand) {
+  const Turns turns;
+  run_threads(1, {}, [&](Group& group) {
+    auto file = IntervalFile::open(group, open_memory(turns.file, {.read = true}), false);
+    ASSERT_TRUE(file);
+    const auto look_up = [&](std::vector<Extent> extents) { return (*file)->look_up(extents).value(); };
+    const StoredAs block = look_up({{Turns::kRanks * Turns::kBlock, Turns::kBlock}});
+    EXPECT_EQ(block.pieces, 1);  // the second of rank 0, within its first cell
+    EXPECT_EQ(block.touched, kCell);
+    const StoredAs two = look_up({{Turns::kBlock - 10, 20}});
+    EXPECT_EQ(two.pieces, 2);
+    EXPECT_EQ(two.touched, 2 * kCell);
+    std::vector<Extent> every_fourth;
+    for (Offset at = 0; at < Turns::kSize; at += 4 * Turns::kPiece) every_fourth.push_back({at, Turns::kPiece});
+    const StoredAs turn = look_up(every_fourth);
+    EXPECT_GT(turn.pieces, 2 * Turns::kPieces);
+    EXPECT_LT(turn.pieces, 3 * Turns::kPieces);
+    EXPECT_NEAR(static_cast<double>(turn.touched), Turns::kSize, 0.1 * Turns::kSize) << "nearly all cells";
+    EXPECT_EQ(look_up({{Turns::kSize - 5, 100}, {2 * Turns::kSize, 100}}).pieces, 1) << "there is no more";
+  });
+}
+
 class CountingStorage final : public ForwardingStorage {
  public:
   CountingStorage(std::unique_ptr<Storage> storage, Bytes& read)

@@ -8,6 +8,7 @@
 //   sieve  as list, with h holes of k bytes taken along: (f - h) / d requests, at least one for each window, + (b + k)
 //          storage bytes + copied bytes and pieces of the clusters that have holes; a write reads those clusters first.
 //          h is what costs least: list and whole windows are the two ends of it.
+// Both more for what is stored otherwise than it is asked for: its pieces, and pages of which others want the rest.
 #include "plan/access_plan.h"
 
 #include <fmt/format.h>
@@ -55,6 +56,14 @@ double transfers(double requests, double batches, double bytes, const StorageCos
 double in_turns(double seconds, const RequestShape& shape, const Profile& profile, const AccessRules& rules) {
   const bool waits = rules.other_writers > 0 && takes_turns(shape.direction, profile.of(shape.direction));
   return waits ? seconds * profile.turns_taken * (1 + rules.other_writers) : seconds;
+}
+
+// Of a read, beside what as many bytes that lie together would take.
+double piecing(const RequestShape& shape, const Profile& profile) {
+  if (shape.stored.pieces == 0) return 0;
+  const double pages = static_cast<double>(std::max<Bytes>(0, shape.stored.touched - shape.size)) / Profile::kPage;
+  const double calls = static_cast<double>(shape.stored.pieces) * profile.read.request_seconds;
+  return summing(shape.stored.pieces) + std::min(pages * profile.run_page_seconds, calls);
 }
 
 bool stages(const RequestShape& shape, const Profile& profile) {
@@ -113,7 +122,7 @@ Candidate list_with(const RequestShape& shape, const Caps& caps, const Profile& 
                  .columns = columns};
   list.moved_bytes = static_cast<double>(shape.size);
   list.storage_seconds = transfers(requests, 1, list.moved_bytes, costs);
-  list.storage_seconds += new_pages(shape) * profile.new_page_seconds;
+  list.storage_seconds += new_pages(shape) * profile.new_page_seconds + piecing(shape, profile);
   list.storage_seconds = in_turns(list.storage_seconds, shape, profile, rules);
   if (rules.lock_writes && shape.direction == Direction::kWrite)
     list.storage_seconds += (locks_apart(shape, profile, rules) ? ranges : 1) * profile.lock_seconds;
@@ -150,7 +159,8 @@ Candidate sieve_with(const RequestShape& shape, const Profile& profile, const Ac
   sieve.moved_bytes = sieve.spanned_bytes = size + holes.bytes;
   sieve.requests = clusters + cuts;
   sieve.storage_seconds =
-      transfers(sieve.requests, std::max(1.0, cuts), size + Profile::kUnwanted * holes.bytes, costs);
+      transfers(sieve.requests, std::max(1.0, cuts), size + Profile::kUnwanted * holes.bytes, costs) +
+      piecing(shape, profile);
   if (shape.direction == Direction::kWrite) {
     sieve.storage_seconds += new_pages(shape) * profile.new_page_seconds;
     sieve.storage_seconds = in_turns(sieve.storage_seconds, shape, profile, rules);
@@ -233,6 +243,8 @@ double weighed(Method method, double seconds) {
   return method == Method::kMapped ? seconds / Profile::kWorthMapping : seconds;
 }
 
+double summing(std::int64_t pieces) { return 5e-8 * static_cast<double>(pieces); }
+
 bool takes_turns(Direction direction, const StorageCosts& costs) {
   return direction == Direction::kWrite && !costs.waits();
 }
@@ -285,11 +297,11 @@ SummedRequests summed_requests(const Profile& profile) {
                           .longest_written = far ? profile.longest_staging : profile.staging,
                           .write = deep_of(profile.write)};
   const double calling = profile.read.byte_seconds + profile.read.request_seconds / static_cast<double>(cached);
-  const double mapping = profile.read_page_seconds / Profile::kPage + profile.copy_byte_seconds;
+  const double mapping = profile.run_page_seconds / Profile::kPage + profile.copy_byte_seconds;
   const double spared = kReadInPieces * calling - mapping;  // a byte
   if (far || spared * static_cast<double>(SummedRequests::kMostMapped) <= profile.map_seconds) return requests;
   requests.least_mapped = std::max(kLeastSummedMapping, static_cast<Bytes>(profile.map_seconds / spared));
-  requests.calls_a_page = profile.read_page_seconds / profile.read.request_seconds;
+  requests.calls_a_page = profile.run_page_seconds / profile.read.request_seconds;
   return requests;
 }
 

@@ -47,7 +47,11 @@ struct RequestShape {
   Columns columns;        // of the memory
   bool ascending = true;  // in the file
   Gaps gaps;              // if so
+  StoredAs stored = {};   // of a read, where that is known; else nothing
+  std::int64_t pieces_together = 0;  // that as many bytes lie in, one after the other
 };
+// What pieces take that have sums of their own, besides their bytes.
+double summing(std::int64_t pieces);
 // Of memory ranges shorter than a cache line, not in the order of memory: how many lines a copy waits for, by range; at most 1.
 double scattered(const Pattern& memory);
 RequestShape shape_of(Direction direction, const Pattern& file, const Pattern& memory,

@@ -211,7 +211,9 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   const double rounds = rounds_of(totals, rules.window, aggregators);
   const auto moving = [&](Direction moved, double requests, double bytes) {
     const StorageCosts& of = profile.of(moved);
-    const double at_once = takes_turns(moved, of) ? 1 : aggregators;
+    const double at_once = takes_turns(moved, of) ? 1
+                           : of.waits()           ? aggregators
+                                                  : std::min<double>(aggregators, totals.workers);
     const double latencies = std::max(rounds, requests / at_once / of.overlap) * of.request_seconds;
     const double passing = bytes / at_once * of.byte_seconds;
     if (!of.waits()) return latencies + passing;
@@ -221,7 +223,10 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
     return of.request_seconds + std::max((latencies + passing) / totals.under_way, together);
   };
   const double with_holes = size + small.bytes, runs = 1 + totals.gaps.count();
-  if (direction == Direction::kRead) return moving(direction, runs - small.count, with_holes);
+  if (direction == Direction::kRead) {
+    const double in_pieces = summing(totals.stored_pieces) / std::min<double>(aggregators, totals.workers);
+    return moving(direction, runs - small.count, with_holes) + in_pieces;
+  }
   const double adding = static_cast<double>(totals.fresh) / Profile::kPage * profile.new_page_seconds;
   const double as_list = adding + moving(direction, runs, size);
   if (!rules.may_modify_holes || !totals.locks) return as_list;
@@ -259,7 +264,9 @@ int count_aggregators(Direction direction, Totals totals, const Topology& topolo
   totals.under_way = 1;
   const auto ranks = static_cast<int>(topology.node_of.size());
   if (rules.aggregators > 0) return std::min(rules.aggregators, ranks);
-  const int wanted = topology.nodes == 1 ? std::min(ranks, totals.cores) : topology.nodes;
+  // Of readers that share the cores, more: then none is left alone with its core's share.
+  const int a_core = direction == Direction::kRead ? 2 : 1;
+  const int wanted = topology.nodes == 1 ? std::min(ranks, a_core * totals.cores) : topology.nodes;
   const Bytes useful = (totals.size + kBytesAnAggregator - 1) / kBytesAnAggregator;
   int best = static_cast<int>(std::clamp<Bytes>(useful, 1, wanted));
   if (!profile.of(direction).waits()) return best;
@@ -361,6 +368,7 @@ RankShape united(std::span<const RankShape> ranks) {
     all.memory_ranges += each.memory_ranges;
     all.scattered_ranges += each.scattered_ranges;
     all.structure += each.structure;
+    all.stored_pieces += each.stored_pieces;
     all.independent_seconds += each.independent_seconds;
     all.working_seconds += each.working_seconds;
     all.locking_seconds += each.locking_seconds;
@@ -394,6 +402,7 @@ RankShape rank_shape(const RequestShape& request, const Pattern& file, const Acc
                   .longest_seconds = seconds,
                   .longest_latency = own.latency_seconds,
                   .independent_moved = own.moved_bytes,
+                  .stored_pieces = request.pieces_together,
                   .two_phase_correction = two_phase_correction,
                   .cores = cores,
                   .ascending = request.ascending,

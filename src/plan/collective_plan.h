@@ -31,6 +31,7 @@ struct RankShape {
   double longest_seconds = 0;         // where it stands for several: of the slowest,
   double longest_latency = 0;         // and of the longest part that is requests, not bytes
   double independent_moved = 0;       // bytes from and to the storage
+  std::int64_t stored_pieces = 0;     // that as many bytes lie in, one after the other, where that is another place
   double two_phase_correction = 1;    // as this rank has seen it; all of them count
   std::int32_t cores = 1;             // that the rank's node has
   bool ascending = true;

@@ -95,7 +95,7 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   EXPECT_FALSE(near.waits);
   EXPECT_EQ(near.least_mapped, SummedRequests::kNever) << "mapped pages cost more than they spare";
   Profile mapped;
-  mapped.read_page_seconds = 1e-7;
+  mapped.run_page_seconds = 1e-7;
   EXPECT_LE(summed_requests(mapped).least_mapped, 2 * near.longest_read);
   EXPECT_DOUBLE_EQ(summed_requests(mapped).calls_a_page, 0.1);
   mapped.map_seconds = 1e-3;
@@ -414,6 +414,49 @@ TEST(CollectivePlan, AsManyAggregateAsTheStorageServes) {
   profile.write.byte_seconds = profile.write.shared_byte_seconds = 1e-6;  // one saturates it
   EXPECT_LE(plan_together(Direction::kWrite, files, profile).domains.size(), 2u);
   EXPECT_LE(plan_together(Direction::kWrite, files, Profile{}).domains.size(), 2u) << "two cores";
+}
+
+TEST(CollectivePlan, ReadersThatShareTheCoresAreAllAggregatorsUpToTwoACore) {
+  CollectiveRules rules;
+  rules.force = "two_phase";
+  const auto aggregators = [&](int ranks, Direction direction) {
+    return plan_together(direction, interleaved(ranks, 1 << 12, 4096), Profile{}, rules).domains.size();
+  };
+  EXPECT_EQ(aggregators(3, Direction::kRead), 3u);
+  EXPECT_EQ(aggregators(7, Direction::kRead), 4u);
+  EXPECT_EQ(aggregators(7, Direction::kWrite), 2u);
+}
+
+// An interval file's pages that several ranks want are mapped by each of them.
+TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
+  constexpr int kRanks = 4;
+  const auto files = interleaved(kRanks, 4000, 4096);
+  Caps interval;
+  interval.appends = true;
+  const auto strategy = [&](Bytes touched, std::int64_t pieces_together, const Profile& profile) {
+    std::vector<RankShape> shapes;
+    for (const Pattern& file : files) {
+      RequestShape shape = shape_of(Direction::kRead, file, Pattern::run(0, file.size()));
+      shape.stored = {.pieces = 8000, .touched = touched};
+      shape.pieces_together = pieces_together;
+      shapes.push_back(rank_shape(shape, file, plan_access(shape, interval, profile, {}), 2));
+    }
+    const Topology topology{.node_of = std::vector<int>(kRanks, 0), .nodes = 1};
+    return plan_collective(Direction::kRead, shapes, topology, interval, profile, {}, files).strategy;
+  };
+  Profile memory;
+  memory.run_page_seconds = 1.3e-7;
+  memory.read.byte_seconds = 2e-10;
+  memory.read.request_seconds = 2.5e-7;
+  const Bytes size = files[0].size();
+  EXPECT_EQ(strategy(kRanks * size, 5000, memory), Strategy::kTwoPhase);
+  EXPECT_EQ(strategy(size, 5000, memory), Strategy::kIndependent) << "nobody else wants them";
+  EXPECT_EQ(strategy(kRanks * size, 100000, memory), Strategy::kIndependent) << "aggregators would meet more pieces";
+  Profile folios = memory;
+  folios.run_page_seconds = 1e-8;
+  EXPECT_EQ(strategy(kRanks * size, 5000, folios), Strategy::kIndependent) << "mapping them costs little";
+  memory.read.request_seconds = 2e-8;
+  EXPECT_EQ(strategy(kRanks * size, 5000, memory), Strategy::kIndependent) << "nor do calls";
 }
 
 TEST(CollectivePlan, WhatIsSparseForAllIsNotAggregatedForNothing) {

@@ -20,11 +20,12 @@ std::string describe(const Profile& profile) {
                                  : fmt::format("profile of {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(profile.measured_at));
   return fmt::format(
       "{}: {}; {}; copies {:.2g} GB/s, {:.2g} ns a scattered piece, {:.2g} far from any cache; a mapped page {:.2g} us "
-      "read, {:.2g} us written, "
+      "read, {:.2g} us of a long run, {:.2g} us written, "
       "{:.2g} us more where new, a new one by a call {:.2g} us more",
       origin, describe("read", profile.read), describe("write", profile.write), 1e-9 / profile.copy_byte_seconds,
       profile.scattered_range_seconds * 1e9, profile.far_range_seconds * 1e9, profile.read_page_seconds * 1e6,
-      profile.written_page_seconds * 1e6, profile.new_mapped_page_seconds * 1e6, profile.new_page_seconds * 1e6);
+      profile.run_page_seconds * 1e6, profile.written_page_seconds * 1e6, profile.new_mapped_page_seconds * 1e6,
+      profile.new_page_seconds * 1e6);
 }
 
 }  // namespace stridio

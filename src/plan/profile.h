@@ -42,6 +42,7 @@ struct Profile {
   double lock_seconds = 1.5e-6;             // taking and dropping a free range lock
   double map_seconds = 1e-5;                // mapping a window and giving it back
   double read_page_seconds = 3e-7;          // bringing one page into a mapping that reads, and giving it back
+  double run_page_seconds = 3e-7;           // ... of what was written in long runs, which may lie in large folios
   double written_page_seconds = 6e-7;       // ... that writes
   double new_page_seconds = 1.2e-6;         // more for one by which a call makes the file longer,
   double new_mapped_page_seconds = 2.4e-6;  // or a mapping, which reserves space for it first

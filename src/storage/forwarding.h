@@ -26,6 +26,7 @@ class ForwardingStorage : public Storage {
   void expect_sync() override { to_.expect_sync(); }
   void expect_write(Bytes bytes) override { to_.expect_write(bytes); }
   Result<std::unique_ptr<SharedRead>> share_read() override { return to_.share_read(); }
+  Result<StoredAs> look_up(std::span<const Extent> extents) override { return to_.look_up(extents); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return to_.lock(range, mode); }
   bool has_locks() override { return to_.has_locks(); }
   Caps caps() const override { return to_.caps(); }

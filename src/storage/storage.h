@@ -18,7 +18,7 @@ struct Caps {
   bool native_list = false;       // many extents travel in one request
   bool maps = false;              // map() can be had
   bool appends = false;           // a write of any list is one request: the file stores it together
-  bool shares_reads = false;      // share_read() can be had
+  bool shares_reads = false;      // share_read() and look_up() can be had
   Bytes alignment = 1;            // transfers at multiples of this are cheapest
   Bytes preferred = 1 << 22;      // a transfer of this length runs at full bandwidth
   std::int64_t largest_list = 1;  // most extents in one native request
@@ -53,6 +53,18 @@ class RangeLock {
 };
 
 class SharedRead;
+
+// How bytes are stored that lie elsewhere than where they are asked for.
+struct StoredAs {
+  std::int64_t pieces = 0;  // that lie together
+  Bytes touched = 0;        // of what is mapped, summed or read where these are fetched
+
+  StoredAs& operator+=(const StoredAs& more) {
+    pieces += more.pieces;
+    touched += more.touched;
+    return *this;
+  }
+};
 
 // Thread-safe: any member may be called from any thread at any time.
 // Errors carry the code, errno and path. Short transfers are continued and EINTR is retried inside;
@@ -90,6 +102,8 @@ class Storage {
   // Of a storage that reads more than it returns, because its sums are of whole cells (Caps::shares_reads): one for a reader
   // among several, who together verify what all of them read.
   virtual Result<std::unique_ptr<SharedRead>> share_read();
+  // What a reader of `extents`, ascending, would meet.
+  virtual Result<StoredAs> look_up(std::span<const Extent> extents);
   // Waits for the range; fails with kUnsupportedOperation where has_locks() is false. Exclusive
   // excludes every other holder of a common byte, shared only the exclusive ones: of this handle
   // (another thread), of others, and of other processes. An empty range locks nothing.
