@@ -161,7 +161,12 @@ Status FileImpl::set_view(const View& view, const HintList& hints, std::optional
     const std::scoped_lock lock(pointer_mutex_);
     pointer_ = 0;
   }
-  return agree(*parts_.group, shared_.pointer->reset(0));
+  return reset_shared_pointer(0);
+}
+
+Status FileImpl::reset_shared_pointer(Bytes value) {
+  const Status mine = shared_.pointer->reset(value);
+  return shared_.pointer->needs_agreement_after_reset() ? agree(*parts_.group, mine) : mine;
 }
 
 // Views may differ; etype sizes and the hints that must agree may not.
@@ -213,16 +218,20 @@ Status FileImpl::set_hints(const HintList& hints) {
 Status FileImpl::begin() {
   ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, parts_.path));
   RETURN_IF_ERROR(show_writes());
-  Bytes start = 0;
-  Status mine;
   if (parts_.mode.append) {
+    struct End {
+      Verdict verdict;
+      Bytes bytes = 0;
+    };
     const auto end = size();
-    if (end) start = *end;
-    if (!end) mine = fail(end.error());
+    const End mine{verdict_of(end ? Status() : fail(end.error())), end.value_or(0)};
+    ASSIGN_OR_RETURN(const std::vector<End> all, allgather(*parts_.group, mine));
+    std::vector<Verdict> verdicts;
+    for (const End& each : all) verdicts.push_back(each.verdict);
+    RETURN_IF_ERROR(worst(verdicts));
+    pointer_ = all.front().bytes;  // another program may lengthen the file meanwhile
   }
-  pointer_ = start;
-  if (mine) mine = shared_.pointer->reset(start);
-  return agree(*parts_.group, mine);
+  return reset_shared_pointer(pointer_);
 }
 
 Result<Offset> FileImpl::seek_target(Offset offset, Whence whence, Bytes current) {

@@ -64,6 +64,7 @@ class FileImpl final : public File {
   Status begin();
 
  private:
+  Status reset_shared_pointer(Bytes value);
   Status check(const Access& access) const;
   Result<Bytes> take_position(const Access& access, Bytes length);
   Result<Bytes> take_ordered(Bytes length);

@@ -116,6 +116,31 @@ TEST_P(FileTest, EachOpenHasASharedPointerOfItsOwn) {
   });
 }
 
+TEST_P(FileTest, TheSharedPointerStartsAnewWithEachView) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    for (int open = 0; open < 3; ++open) {
+      auto file = File::open(group, path(), kCreate, {});
+      ASSERT_TRUE(file);
+      std::byte data[4] = {};
+      const Access access{
+          .direction = Direction::kWrite, .pointer = Pointer::kShared, .memory = {data, Pattern::run(0, 4)}};
+      for (int round = 0; round < 200; ++round) {
+        const int writes = (group->rank() + round) % 3;
+        for (int i = 0; i < writes; ++i) ASSERT_TRUE((*file)->transfer(access));
+        if (round % 7 == 0) {  // what all have written, and no more
+          int all = 0;
+          for (int rank = 0; rank < group->size(); ++rank) all += (rank + round) % 3;
+          ASSERT_TRUE(group->barrier());
+          ASSERT_EQ(*(*file)->position_shared(), 4 * all) << round;
+        }
+        ASSERT_TRUE((*file)->set_view({}, {}));
+      }
+      EXPECT_EQ(*(*file)->position_shared(), 0);
+      ASSERT_TRUE((*file)->close());
+    }
+  });
+}
+
 // What a rank wrote to an interval file others read after a commit: who reads holes before and writes them back would undo it.
 TEST_P(FileTest, HolesOfAnIntervalFileAreNotWrittenBack) {
   constexpr int kPieces = 1000, kPiece = 8;  // too many to be told to all

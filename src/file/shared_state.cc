@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <random>
@@ -23,27 +24,40 @@ tl::unexpected<Error> too_far() {
   return fail(Code::kArgument, "the shared file pointer would move beyond the largest offset that a file can have");
 }
 
+// How far the pointer has moved since the last reset is in two words by turns: the one that comes next was zeroed by the first rank at
+// the reset before, when all had left it.
 class PointerInMemory final : public SharedPointer {
  public:
-  PointerInMemory(Bytes& value, bool first) : value_(value), first_(first) {}
-  Result<Bytes> load() override { return value_.load(); }
+  // Both are zero.
+  PointerInMemory(Bytes& even, Bytes& odd, bool first) : words_{&even, &odd}, first_(first) {}
+  Result<Bytes> load() override { return start_ + moved().load(); }
   Status store(Bytes value) override {
-    value_.store(value);
+    moved().store(value - start_);
     return {};
   }
   Result<Bytes> fetch_add(Bytes amount, Bytes most) override {
-    Bytes value = value_.load();
+    Bytes before = moved().load();
     do {
-      if (exceeds(value, amount, most)) return too_far();
-    } while (!value_.compare_exchange_weak(value, value + amount));
-    return value;
+      if (exceeds(start_ + before, amount, most)) return too_far();
+    } while (!moved().compare_exchange_weak(before, before + amount));
+    return start_ + before;
   }
   Status intact() override { return {}; }
-  Status reset(Bytes value) override { return first_ ? store(value) : Status(); }
+  Status reset(Bytes value) override {
+    if (first_) moved().store(0);
+    start_ = value;
+    odd_ = !odd_;
+    return {};
+  }
+  bool needs_agreement_after_reset() const override { return false; }
 
  private:
-  std::atomic_ref<Bytes> value_;
+  std::atomic_ref<Bytes> moved() { return std::atomic_ref<Bytes>(*words_[odd_ ? 1 : 0]); }
+
+  const std::array<Bytes*, 2> words_;
   const bool first_;
+  Bytes start_ = 0;
+  bool odd_ = false;
 };
 
 // The file holds how far the pointer has moved since the last reset; no file means not at all. Whoever makes it writes a
@@ -81,6 +95,7 @@ class PointerInFile final : public SharedPointer {
     }
     return {};
   }
+  bool needs_agreement_after_reset() const override { return true; }
 
  private:
   struct Content {
@@ -136,8 +151,8 @@ Result<SharedState> share_state(Group& group, const std::string& path) {
   const bool first = group.rank() == 0;
   if (memory.length >= Group::kPersistentBytes) {
     Bytes* const words = reinterpret_cast<Bytes*>(memory.data);
-    return SharedState{std::make_unique<PointerInMemory>(words[0], first),
-                       reinterpret_cast<std::atomic<std::int32_t>*>(words + 1), nullptr};
+    return SharedState{std::make_unique<PointerInMemory>(words[0], words[1], first),
+                       reinterpret_cast<std::atomic<std::int32_t>*>(words + 2), nullptr};
   }
   ASSIGN_OR_RETURN(const std::vector<std::uint64_t> marks, allgather(group, new_mark()));
   const std::string beside = fmt::format("{}.stridio-pointer-{:x}", path, marks.front());

@@ -21,8 +21,10 @@ class SharedPointer {
   virtual Result<Bytes> fetch_add(Bytes amount, Bytes most) = 0;
   // Whether what holds the pointer is what this rank has used since the last reset. With an agreement before the reset.
   virtual Status intact() = 0;
-  // Called by all ranks with an agreement before and after: the pointer is at `value`, and holds nothing outside memory.
+  // Called by all ranks with an agreement before, and if it asks for it after: the pointer is at `value`, and holds nothing outside
+  // memory.
   virtual Status reset(Bytes value) = 0;
+  virtual bool needs_agreement_after_reset() const = 0;
 };
 
 // While it lives, this rank counts among those of its node that write much to the file by a planned access, by calls and not

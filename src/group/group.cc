@@ -90,6 +90,7 @@ Group::Group() = default;
 Group::~Group() = default;
 
 Result<std::shared_ptr<Segment>> Group::segment(Bytes, Bytes) { return nullptr; }
+Result<std::shared_ptr<Segment>> Group::lasting_segment(Bytes, Bytes) { return nullptr; }
 
 Result<Levels*> Group::levels(bool share) {
   auto& levels = share ? shared_levels_ : solo_levels_;

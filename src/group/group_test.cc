@@ -176,6 +176,25 @@ TEST_P(GroupTest, ASegmentIsNewZeroedAndOneForAll) {
   });
 }
 
+TEST_P(GroupTest, ALastingSegmentIsAsItWasLeft) {
+  run([&](Group& group) {
+    for (int round = 0; round < 3; ++round) {
+      const auto segment = group.lasting_segment(5000, 5000);
+      ASSERT_TRUE(segment) << segment.error().text();
+      ASSERT_EQ(*segment != nullptr, group.node_count() == 1 && GetParam().shared_memory);
+      if (!*segment) continue;
+      std::atomic_ref sum(*reinterpret_cast<std::int64_t*>((*segment)->data()));
+      sum += group.rank() + 1;
+      ASSERT_TRUE(group.barrier());
+      ASSERT_EQ(sum.load(), (round + 1) * group.size() * (group.size() + 1) / 2);
+      if (group.rank() == 0) {
+        ASSERT_EQ((*group.lasting_segment(5000, 5000))->data(), (*segment)->data()) << "without waiting for anybody";
+      }
+      ASSERT_TRUE(group.barrier());
+    }
+  });
+}
+
 TEST_P(GroupTest, AllgathervOfShortAndLongPieces) {
   run([&](Group& group) {
     for (int round = 0; round < 6; ++round) {

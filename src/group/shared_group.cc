@@ -252,6 +252,7 @@ class SharedGroup final : public Group {
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes length) override;
   Result<std::shared_ptr<Segment>> segment(Bytes length, Bytes reserved) override;
+  Result<std::shared_ptr<Segment>> lasting_segment(Bytes length, Bytes reserved) override;
   bool runs_anywhere() const override { return true; }
   SharedMemory persistent() override { return {board_.persistent(), kPersistentBytes}; }
 
@@ -299,7 +300,7 @@ class SharedGroup final : public Group {
   Ticket exchanges_ = 0;          // started by it
   Transfers sends_, receives_;    // under way
   SlotUse slots_[kSlots];
-  std::shared_ptr<Segment> data_;
+  std::shared_ptr<Segment> data_, lasting_;
   std::optional<Bytes> refused_;  // the least length that could not be had
 };
 
@@ -584,6 +585,13 @@ Result<std::shared_ptr<Segment>> SharedGroup::segment(Bytes length, Bytes reserv
   auto agreed = agree_on_segment(bootstrap_over(*this), length, reserved, options_.one_address_space);
   if (!agreed && agreed.error().code == Code::kNoMemory) return nullptr;
   return agreed;
+}
+
+Result<std::shared_ptr<Segment>> SharedGroup::lasting_segment(Bytes length, Bytes reserved) {
+  if (!lasting_) {
+    ASSIGN_OR_RETURN(lasting_, segment(length, reserved));
+  }
+  return lasting_;
 }
 
 }  // namespace

@@ -143,7 +143,10 @@ Status IntervalFile::load(Begun begun) {
   Status mine;
   std::vector<std::byte> bytes;
   Finished told;
-  if (writes_) storage_->expect_sync();
+  if (writes_) {
+    storage_->expect_sync();
+    ASSIGN_OR_RETURN(shared_log_, make_memory_log(group_));
+  }
   if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun), bytes, told); });
   told.verdict = verdict_of(mine);
   const auto first = std::as_bytes(std::span(&told, 1));
@@ -157,9 +160,6 @@ Status IntervalFile::load(Begun begun) {
   if (in_tail(told.root)) tail = std::exchange(content, {});
   const auto root_bytes = tail.empty() ? std::span<const std::byte>(content) : tail_part(tail, told.root);
   ASSIGN_OR_RETURN(Root root, decode_root(root_bytes, std::ssize(tail)));  // as rank 0 has decoded it
-  if (writes_) {
-    ASSIGN_OR_RETURN(shared_log_, make_memory_log(group_));
-  }
   adopt(std::make_shared<Generation>(std::move(root), std::move(tail)), {}, told);
   for (std::size_t i = static_cast<std::size_t>(group_.rank()); i < seen_.generation->root().parts.size();
        i += static_cast<std::size_t>(group_.size()))

@@ -27,12 +27,19 @@ class MemoryLog final : public SharedLog {
   };
   struct Board {
     std::atomic<std::int64_t> taken;  // entries; the last ones may be beyond the end
+    std::int64_t most;                // that were taken between two times when it was cleared
     std::array<Entry, kEntries> entries;
   };
 
   explicit MemoryLog(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
 
-  void clear() override { board().taken.store(0); }
+  void clear() override { board().most = std::max(board().most, board().taken.exchange(0)); }
+  // What the group's last file has left must not be taken for this one's.
+  void wipe() {
+    clear();
+    const auto used = static_cast<std::size_t>(std::exchange(board().most, 0));
+    for (Entry& entry : std::span(board().entries).first(used)) entry.epoch.store(0);
+  }
   void begin(std::uint64_t epoch) override {
     epoch_ = epoch;
     seen_ = 0;
@@ -178,9 +185,11 @@ Result<std::vector<PieceGroup>> StorageLog::news() {
 
 Result<std::unique_ptr<SharedLog>> make_memory_log(Group& group) {
   if (group.size() == 1 || group.node_count() > 1) return nullptr;
-  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.segment(sizeof(MemoryLog::Board), kReserved));
+  ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.lasting_segment(sizeof(MemoryLog::Board), kReserved));
   if (!segment) return nullptr;
-  return std::make_unique<MemoryLog>(std::move(segment));
+  auto log = std::make_unique<MemoryLog>(std::move(segment));
+  if (group.rank() == 0) log->wipe();
+  return log;
 }
 
 std::unique_ptr<SharedLog> make_storage_log(Storage& storage, LogSpace space) {

@@ -31,7 +31,8 @@ class SharedLog {
   virtual bool asks_storage() const = 0;
 };
 
-// Collective. In memory that all ranks map: null where there is nobody to share with, or no memory.
+// Collective, with an agreement before its use. In memory that all ranks map, of one file at a time: null where there is nobody to
+// share with, or no memory.
 Result<std::unique_ptr<SharedLog>> make_memory_log(Group& group);
 
 // In the stored file, under a lock: a few requests more for each access. Its areas are taken like any space.

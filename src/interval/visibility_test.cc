@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "group/segment.h"
 #include "group/threads.h"
 #include "interval/check.h"
 #include "interval/testing.h"
@@ -574,6 +575,34 @@ TEST(Visibility, AnInterferedLogIsRefused) {
       EXPECT_FALSE(stored.commit());
     });
   }
+}
+
+// The next file's ranks tell each other in the same memory.
+TEST(Visibility, WhatWasToldOfOneFileIsNotTakenForTheNextOnes) {
+  constexpr int kMost = 30;
+  run_threads(3, {}, [&](Group& group) {
+    for (int round = 0; round < 4; ++round) {
+      const auto log = make_memory_log(group);
+      ASSERT_TRUE(log && *log);
+      ASSERT_TRUE(group.barrier());
+      (*log)->begin(kBirth);
+      EXPECT_TRUE((*log)->news()->empty());
+      const auto segment = group.lasting_segment(1, 1).value();
+      const auto* const words = reinterpret_cast<const std::uint64_t*>(segment->data());
+      for (int word = 0; word < 2; ++word) EXPECT_EQ(words[word], 0u) << "how many there were";
+      for (int i = 0; i < kMost; ++i) {
+        constexpr int kWordsOfEntry = 1 + sizeof(PieceGroup) / sizeof(std::uint64_t);
+        EXPECT_EQ(words[2 + i * kWordsOfEntry], 0u) << "entry " << i << " is one of round " << round - 1;
+      }
+      ASSERT_TRUE(group.barrier());
+      const std::vector<PieceGroup> groups(static_cast<std::size_t>(kMost / 3), {{group.rank() * 10, 1, 500}});
+      ASSERT_TRUE(*(*log)->publish(groups));
+      ASSERT_TRUE(group.barrier());
+      EXPECT_EQ(std::ssize(*(*log)->news()), kMost);
+      if (round % 2 == 0 && group.rank() == 0) (*log)->clear();  // as after a commit
+      ASSERT_TRUE(group.barrier());
+    }
+  });
 }
 
 // What one access writes through it, window by window, counts from one moment on, for this rank and the others; where a commit comes
