@@ -330,6 +330,7 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
       .strategy = Strategy::kIndependent, .seconds = seconds, .size = totals.size, .file_ranges = totals.file_ranges};
 }
 
+constexpr double kWorthMeeting = 0.95;
 constexpr double kShared = 0.75;  // of all between the first and the last byte: so much is asked for
 
 // Where ranks want bytes of the same cells, each would read and sum all of these. Together each sums what it wants; cells of which
@@ -443,7 +444,9 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const auto independent = propose_independent(direction, totals, profile);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
-  const bool chosen = !two_phase.impossible && !forbidden && (asked || two_phase.seconds < independent.seconds);
+  // Where each can read its own, ranks should not wait for each other for little.
+  const double worth = totals.stored_pieces > 0 ? kWorthMeeting : 1;
+  const bool chosen = !two_phase.impossible && !forbidden && (asked || two_phase.seconds < worth * independent.seconds);
   plan.considered = {two_phase, independent};
   plan.strategy = chosen ? Strategy::kTwoPhase : Strategy::kIndependent;
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
