@@ -599,6 +599,7 @@ TEST(Visibility, WhatWasToldOfOneFileIsNotTakenForTheNextOnes) {
       ASSERT_TRUE(*(*log)->publish(groups));
       ASSERT_TRUE(group.barrier());
       EXPECT_EQ(std::ssize(*(*log)->news()), kMost);
+      ASSERT_TRUE(group.barrier());
       if (round % 2 == 0 && group.rank() == 0) (*log)->clear();  // as after a commit
       ASSERT_TRUE(group.barrier());
     }
