@@ -4,7 +4,7 @@
 //   shared    several such requests at once
 //   depth     4 small ones under way at once, and where those overlap, 16; writes that lengthen the file, and within it
 //   copies    between buffers, in one piece and of many small pieces
-//   pages     what a local file's cost by a mapping, and what new ones cost by a mapping and by a call
+//   pages     what a local file's cost by a mapping, also after one long write, and what new ones cost by a mapping and by a call
 // What a user moves is seldom in the processor's caches: neither is what is measured here. Of a local storage, whose requests
 // are a system call, and of copies the tuned constants stay where they are about right: noise must not decide.
 #include "access/calibrate.h"

@@ -601,33 +601,30 @@ Result<RequestShape> shape_on(Storage& storage, const Profile& profile, Directio
   return shape_of(direction, file, memory.pattern, size);
 }
 
-Status note_stored(Storage& storage, const Profile& profile, const Pattern& file, RequestShape& shape) {
+void note_stored(Storage& storage, const Profile& profile, const Pattern& file, RequestShape& shape) {
   constexpr int kPlaces = 4;
   constexpr Bytes kOfPlace = Bytes{64} << 10, kLeast = 8 * kPlaces * kOfPlace;
-  constexpr std::ptrdiff_t kMostRanges = 64;
-  if (!storage.caps().shares_reads || profile.read.waits() || file.size() < kLeast || !file.ascending()) return {};
-  StoredAs asked, together;
+  constexpr int kMostRanges = 64;
+  if (!storage.caps().shares_reads || profile.read.waits() || file.size() < kLeast || !file.ascending()) return;
+  std::vector<Extent> asked, together;
   Bytes bytes = 0;  // of what is asked for
-  std::vector<Extent> extents;
   for (int place = 0; place < kPlaces; ++place) {
     Cursor cursor(file, file.size() / (2 * kPlaces) * (2 * place + 1));
-    extents.clear();
-    for (Bytes left = kOfPlace; left > 0 && std::ssize(extents) < kMostRanges; left -= extents.back().length) {
-      extents.push_back(cursor.next_range(left));
-      bytes += extents.back().length;
+    Bytes left = kOfPlace;
+    for (int i = 0; left > 0 && i < kMostRanges; ++i) {
+      asked.push_back(cursor.next_range(left));
+      left -= asked.back().length;
+      if (i == 0) together.push_back({asked.back().offset, kOfPlace});
     }
-    const Extent run{extents.front().offset, kOfPlace};
-    ASSIGN_OR_RETURN(const StoredAs of_extents, storage.look_up(extents));
-    ASSIGN_OR_RETURN(const StoredAs of_run, storage.look_up({&run, 1}));
-    asked += of_extents;
-    together += of_run;
+    bytes += kOfPlace - left;
   }
+  const auto of_asked = storage.look_up(asked), of_together = storage.look_up(together);
+  if (!of_asked || !of_together) return;  // who reads that will tell
   const auto of_all = [&](std::int64_t sampled, Bytes of) {
     return std::llround(static_cast<double>(sampled) * static_cast<double>(file.size()) / static_cast<double>(of));
   };
-  shape.stored = {.pieces = of_all(asked.pieces, bytes), .touched = of_all(asked.touched, bytes)};
-  shape.pieces_together = of_all(together.pieces, kPlaces * kOfPlace);
-  return {};
+  shape.stored = {.pieces = of_all(of_asked->pieces, bytes), .touched = of_all(of_asked->touched, bytes)};
+  shape.pieces_together = of_all(of_together->pieces, kPlaces * kOfPlace);
 }
 
 Result<Transferred> execute(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,

@@ -14,7 +14,7 @@ Result<RequestShape> shape_on(Storage& storage, const Profile& profile, Directio
                               const Memory& memory);
 
 // How a long read of `file` is stored, by a sample of it; nothing where it lies as it is asked for, or is waited for anyway.
-Status note_stored(Storage& storage, const Profile& profile, const Pattern& file, RequestShape& shape);
+void note_stored(Storage& storage, const Profile& profile, const Pattern& file, RequestShape& shape);
 
 // Moves memory.pattern.size() bytes between `memory` and the bytes `file` of `storage`, position by position.
 // A read ends at the end of the file, at the first data position that lies past it; memory after that is

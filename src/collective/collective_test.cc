@@ -82,5 +82,52 @@ TEST(Collective, SparseWindowsLengthenTheFileFirst) {
   }
 }
 
+// Where each 64 bytes of what is asked for lie by themselves among others' that are mapped with them.
+class InPieces final : public Wrapped {
+ public:
+  explicit InPieces(bool tells) : tells_(tells) {}
+  Caps caps() const override {
+    Caps caps = Wrapped::caps();
+    caps.shares_reads = tells_;
+    return caps;
+  }
+  Result<StoredAs> look_up(std::span<const Extent> extents) override {
+    Bytes bytes = 0;
+    for (const Extent& extent : extents) bytes += extent.length;
+    const bool together = extents.size() == 4;
+    return StoredAs{.pieces = together ? bytes / 4096 : bytes / 64, .touched = together ? bytes : 4 * bytes};
+  }
+
+ private:
+  const bool tells_;
+};
+
+TEST(Collective, HowWhatIsReadIsStoredDecidesWhetherRanksMeet) {
+  constexpr int kRanks = 4;
+  constexpr Bytes kPiece = 4096, kPieces = 1024, kSize = kRanks * kPieces * kPiece;
+  for (const bool tells : {true, false}) {
+    InPieces storage(tells);
+    std::vector<std::byte> all(kSize);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::byte>(i / 1000 % 251);
+    ASSERT_TRUE(storage.write({0, kSize}, all.data()));
+    run_threads(kRanks, {}, [&](Group& group) {
+      std::vector<std::byte> bytes(kPieces * kPiece);
+      CollectiveRequest request;
+      request.file = Pattern::strided(kPieces, kRanks * kPiece, Pattern::run(group.rank() * kPiece, kPiece));
+      request.memory = {bytes.data(), Pattern::run(0, kPieces * kPiece)};
+      request.profile.read.request_seconds = 1e-7;
+      request.profile.run_page_seconds = 1e-6;
+      Times times;
+      const auto outcome = run_collective(group, storage, request, times);
+      ASSERT_TRUE(outcome) << outcome.error().text();
+      EXPECT_EQ(outcome->strategy, tells ? Strategy::kTwoPhase : Strategy::kIndependent);
+      for (Offset at = 0; at < kPieces * kPiece; ++at) {
+        const Offset in_file = at / kPiece * kRanks * kPiece + group.rank() * kPiece + at % kPiece;
+        ASSERT_EQ(bytes[static_cast<std::size_t>(at)], all[static_cast<std::size_t>(in_file)]) << at;
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace stridio

@@ -479,7 +479,8 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
     if (parts_.explain) explain(call, fmt::format("direct: one request of {}", counted(file.size(), "byte")));
     return moved;
   }
-  ASSIGN_OR_RETURN(const RequestShape shape, shape_on(storage, parts_.profile, direction, file, memory));
+  ASSIGN_OR_RETURN(RequestShape shape, shape_on(storage, parts_.profile, direction, file, memory));
+  if (direction == Direction::kRead) note_stored(storage, parts_.profile, file, shape);
   AccessRules rules = access_rules(direction, file);
   std::optional<Writing> writing;
   // More ranks than cores take turns at these, by whatever method.

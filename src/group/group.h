@@ -71,7 +71,7 @@ class Group {
   // shared() would be empty. The first `reserved` bytes have their space at once, the others by Segment::reserve(). Both
   // are the same on all ranks. Always waits.
   virtual Result<std::shared_ptr<Segment>> segment(Bytes length, Bytes reserved);
-  // One that the group keeps, of the same lengths at each call: made at the first, and then as it was left, without waiting.
+  // One that the group keeps: made at the first call, with its lengths, and at each later one as it was left, without waiting.
   virtual Result<std::shared_ptr<Segment>> lasting_segment(Bytes length, Bytes reserved);
 
   // kPersistentBytes that all ranks map for as long as the group lives, at one place, zeroed when the group was made;

@@ -276,8 +276,9 @@ class Reader {
 
   Result<StoredAs> look_up(std::span<const Extent> extents) {
     std::vector<std::byte> nowhere;
-    for (const Extent& extent : extents) {
-      const Extent present = intersect(extent, {0, from_.size});
+    RunCursor runs(extents);
+    while (const std::optional<Extent> run = runs.next()) {
+      const Extent present = intersect(*run, {0, from_.size});
       nowhere.resize(std::max(nowhere.size(), static_cast<std::size_t>(present.length)));
       RETURN_IF_ERROR(use_parts(present));
       find(0, present, nowhere.data());
@@ -285,12 +286,13 @@ class Reader {
     StoredAs found;
     for (Source& source : sources_) {
       std::sort(source.wanted.begin(), source.wanted.end(), before);
-      for (std::size_t next = 0; next < source.wanted.size();) {
-        take_cells(source, next);
-        for (const Cell& cell : cells_) {
-          found.pieces += std::ssize(cell.wanted);
-          found.touched += cell.stored.length;
-        }
+      found.pieces += std::ssize(source.wanted);
+      Offset touched = 0;  // up to here
+      for (const Wanted& wanted : source.wanted) {
+        const Offset end = wanted.stored + wanted.length;
+        const bool near = touched > 0 && wanted.stored - touched <= kLongestUnwanted;
+        found.touched += std::max<Bytes>(0, end - (near ? touched : wanted.stored));
+        touched = std::max(touched, end);
       }
     }
     return found;

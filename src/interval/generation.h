@@ -83,7 +83,7 @@ class ReadSums;
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests,
                                    ReadSums* sums = nullptr);
-// How they are stored. What is read of a cell touches all of it.
+// How they are stored. Of what lies between pieces as much is touched as is mapped with them.
 Result<StoredAs> look_up_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents);
 // Checks what readers have told each other (read_sums.h), and reads the cells that their sums say nothing of.
 Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests);

@@ -26,7 +26,7 @@ class MemoryLog final : public SharedLog {
     PieceGroup group;
   };
   struct Board {
-    std::atomic<std::int64_t> taken;  // entries; the last ones may be beyond the end
+    std::atomic<std::int64_t> taken;  // entries
     std::int64_t most;                // that were taken between two times when it was cleared
     std::array<Entry, kEntries> entries;
   };

@@ -308,12 +308,19 @@ TEST(SharedRead, WhatItMeetsIsToldBeforehand) {
     auto file = IntervalFile::open(group, open_memory(turns.file, {.read = true}), false);
     ASSERT_TRUE(file);
     const auto look_up = [&](std::vector<Extent> extents) { return (*file)->look_up(extents).value(); };
-    const StoredAs block = look_up({{Turns::kRanks * Turns::kBlock, Turns::kBlock}});
+    constexpr Bytes kTurn = Turns::kRanks * Turns::kBlock;
+    const StoredAs block = look_up({{kTurn, 1000}, {kTurn + 1000, Turns::kBlock - 1000}});
     EXPECT_EQ(block.pieces, 1);  // the second of rank 0, within its first cell
-    EXPECT_EQ(block.touched, kCell);
+    EXPECT_EQ(block.touched, Turns::kBlock);
     const StoredAs two = look_up({{Turns::kBlock - 10, 20}});
     EXPECT_EQ(two.pieces, 2);
-    EXPECT_EQ(two.touched, 2 * kCell);
+    EXPECT_EQ(two.touched, 20) << "of two processes";
+    const StoredAs others_between = look_up({{0, 100}, {kTurn, 100}});
+    EXPECT_EQ(others_between.pieces, 2);
+    EXPECT_EQ(others_between.touched, Turns::kBlock + 100);
+    EXPECT_EQ(look_up({{0, 100}, {25 * kTurn, 100}}).touched, 200) << "too far away to be mapped with it";
+    const StoredAs dense = look_up({{0, 8 * kTurn}});
+    EXPECT_EQ(dense.touched, 8 * kTurn) << "no more than is wanted";
     std::vector<Extent> every_fourth;
     for (Offset at = 0; at < Turns::kSize; at += 4 * Turns::kPiece) every_fourth.push_back({at, Turns::kPiece});
     const StoredAs turn = look_up(every_fourth);

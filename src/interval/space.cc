@@ -31,7 +31,7 @@ void IntervalFile::find_space(const Finished& told) {
   space_.push_back({told.end, kWriterLock.offset - told.end});
 }
 
-// The last word of the group's persistent bytes; the others are those of a file's shared state.
+// The last word of the group's persistent bytes, of which a file's shared state has the first ones.
 std::atomic<Bytes>* IntervalFile::taken_on_node() const {
   static_assert(sizeof(std::atomic<Bytes>) == sizeof(Bytes) && std::atomic<Bytes>::is_always_lock_free);
   const SharedMemory memory = group_.persistent();

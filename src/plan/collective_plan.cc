@@ -4,7 +4,7 @@
 //   two_phase    agreements (entry, patterns, one a round) + (b copied bytes in max(f, m) pieces, and finding the union of
 //                patterns by their structure) / c + what the union of all requests takes of the storage, in windows, by the
 //                aggregators together; messages copy twice more. A read of everything between the first and the last byte
-//                needs no union.
+//                needs no union. What is stored in other places costs its pieces, too; two-phase must spare a twentieth then.
 // File domains hold equal bytes: the ranks' quantiles tell the density of bytes over the file.
 #include "plan/collective_plan.h"
 
@@ -224,7 +224,8 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   };
   const double with_holes = size + small.bytes, runs = 1 + totals.gaps.count();
   if (direction == Direction::kRead) {
-    const double in_pieces = summing(totals.stored_pieces) / std::min<double>(aggregators, totals.workers);
+    const double once = size / static_cast<double>(totals.size);
+    const double in_pieces = once * summing(totals.stored_pieces) / std::min<double>(aggregators, totals.workers);
     return moving(direction, runs - small.count, with_holes) + in_pieces;
   }
   const double adding = static_cast<double>(totals.fresh) / Profile::kPage * profile.new_page_seconds;
@@ -256,7 +257,7 @@ constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kLeastDeepWindow = Bytes{1} << 20;    // where several are under way
 constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more, where it has work and not to wait
 
-// Cores are what one storage's requests take; where they are waited for, more ranks wait at once than there are cores, until
+// Cores are what one storage's requests take, of readers two ranks a core; where they are waited for, more ranks wait at once than there are cores, until
 // the storage gives no more to all together. That an aggregator has several windows under way does not save aggregators: they
 // meet each round.
 int count_aggregators(Direction direction, Totals totals, const Topology& topology, const Profile& profile,
@@ -264,7 +265,7 @@ int count_aggregators(Direction direction, Totals totals, const Topology& topolo
   totals.under_way = 1;
   const auto ranks = static_cast<int>(topology.node_of.size());
   if (rules.aggregators > 0) return std::min(rules.aggregators, ranks);
-  // Of readers that share the cores, more: then none is left alone with its core's share.
+  // Two on one core would leave another idle.
   const int a_core = direction == Direction::kRead ? 2 : 1;
   const int wanted = topology.nodes == 1 ? std::min(ranks, a_core * totals.cores) : topology.nodes;
   const Bytes useful = (totals.size + kBytesAnAggregator - 1) / kBytesAnAggregator;
@@ -499,8 +500,8 @@ std::string CollectivePlan::explain() const {
     } else if (candidate.impossible) {
       line += fmt::format("; not {}: {}", name_of(candidate.strategy), candidate.impossible);
     } else {
-      line += fmt::format("; not {} ({:.3g} ms: {})", name_of(candidate.strategy), candidate.seconds * 1e3,
-                          candidate.why());
+      line += fmt::format("; not {} ({:.3g} ms{}: {})", name_of(candidate.strategy), candidate.seconds * 1e3,
+                          candidate.seconds < seconds ? ", too little less" : "", candidate.why());
     }
   }
   return line;

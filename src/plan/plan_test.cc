@@ -433,7 +433,7 @@ TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
   const auto files = interleaved(kRanks, 4000, 4096);
   Caps interval;
   interval.appends = true;
-  const auto strategy = [&](Bytes touched, std::int64_t pieces_together, const Profile& profile) {
+  const auto plan = [&](Bytes touched, std::int64_t pieces_together, const Profile& profile) {
     std::vector<RankShape> shapes;
     for (const Pattern& file : files) {
       RequestShape shape = shape_of(Direction::kRead, file, Pattern::run(0, file.size()));
@@ -442,7 +442,10 @@ TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
       shapes.push_back(rank_shape(shape, file, plan_access(shape, interval, profile, {}), 2));
     }
     const Topology topology{.node_of = std::vector<int>(kRanks, 0), .nodes = 1};
-    return plan_collective(Direction::kRead, shapes, topology, interval, profile, {}, files).strategy;
+    return plan_collective(Direction::kRead, shapes, topology, interval, profile, {}, files);
+  };
+  const auto strategy = [&](Bytes touched, std::int64_t pieces_together, const Profile& profile) {
+    return plan(touched, pieces_together, profile).strategy;
   };
   Profile memory;
   memory.run_page_seconds = 1.3e-7;
@@ -452,6 +455,11 @@ TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
   EXPECT_EQ(strategy(kRanks * size, 5000, memory), Strategy::kTwoPhase);
   EXPECT_EQ(strategy(size, 5000, memory), Strategy::kIndependent) << "nobody else wants them";
   EXPECT_EQ(strategy(kRanks * size, 100000, memory), Strategy::kIndependent) << "aggregators would meet more pieces";
+  Profile barely = memory;
+  while (strategy(kRanks * size, 5000, barely) == Strategy::kTwoPhase) barely.run_page_seconds *= 0.99;
+  const CollectivePlan left = plan(kRanks * size, 5000, barely);
+  EXPECT_LT(left.considered[0].seconds, left.considered[1].seconds) << "for little nobody should wait for others";
+  EXPECT_NE(left.explain().find("too little less"), std::string::npos) << left.explain();
   Profile folios = memory;
   folios.run_page_seconds = 1e-8;
   EXPECT_EQ(strategy(kRanks * size, 5000, folios), Strategy::kIndependent) << "mapping them costs little";

@@ -6,10 +6,8 @@ Result<std::unique_ptr<SharedRead>> Storage::share_read() {
   return fail(Error{.code = Code::kUnsupportedOperation, .what = "sharing a read", .path = path()});
 }
 
-Result<StoredAs> Storage::look_up(std::span<const Extent> extents) {
-  StoredAs as_asked;
-  for (const Extent& extent : extents) as_asked += {.pieces = 1, .touched = extent.length};
-  return as_asked;
+Result<StoredAs> Storage::look_up(std::span<const Extent>) {
+  return fail(Error{.code = Code::kUnsupportedOperation, .what = "looking up how bytes are stored", .path = path()});
 }
 
 }  // namespace stridio

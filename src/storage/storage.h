@@ -57,13 +57,7 @@ class SharedRead;
 // How bytes are stored that lie elsewhere than where they are asked for.
 struct StoredAs {
   std::int64_t pieces = 0;  // that lie together
-  Bytes touched = 0;        // of what is mapped, summed or read where these are fetched
-
-  StoredAs& operator+=(const StoredAs& more) {
-    pieces += more.pieces;
-    touched += more.touched;
-    return *this;
-  }
+  Bytes touched = 0;        // with what lies between them and is mapped where they are
 };
 
 // Thread-safe: any member may be called from any thread at any time.
@@ -102,7 +96,7 @@ class Storage {
   // Of a storage that reads more than it returns, because its sums are of whole cells (Caps::shares_reads): one for a reader
   // among several, who together verify what all of them read.
   virtual Result<std::unique_ptr<SharedRead>> share_read();
-  // What a reader of `extents`, ascending, would meet.
+  // Of such a storage: what a reader of `extents`, ascending and not long, would meet.
   virtual Result<StoredAs> look_up(std::span<const Extent> extents);
   // Waits for the range; fails with kUnsupportedOperation where has_locks() is false. Exclusive
   // excludes every other holder of a common byte, shared only the exclusive ones: of this handle
