@@ -257,9 +257,9 @@ constexpr Bytes kLeastWindow = Bytes{256} << 10;
 constexpr Bytes kLeastDeepWindow = Bytes{1} << 20;    // where several are under way
 constexpr Bytes kBytesAnAggregator = Bytes{1} << 20;  // fewer are not worth one more, where it has work and not to wait
 
-// Cores are what one storage's requests take, of readers two ranks a core; where they are waited for, more ranks wait at once than there are cores, until
-// the storage gives no more to all together. That an aggregator has several windows under way does not save aggregators: they
-// meet each round.
+// Cores are what one storage's requests take, of readers two ranks a core; where they are waited for, more ranks wait at once than
+// there are cores, until the storage gives no more to all together. That an aggregator has several windows under way does not save
+// aggregators: they meet each round.
 int count_aggregators(Direction direction, Totals totals, const Topology& topology, const Profile& profile,
                       const CollectiveRules& rules) {
   totals.under_way = 1;
@@ -449,6 +449,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const double worth = totals.stored_pieces > 0 ? kWorthMeeting : 1;
   const bool chosen = !two_phase.impossible && !forbidden && (asked || two_phase.seconds < worth * independent.seconds);
   plan.considered = {two_phase, independent};
+  plan.spares_little = !chosen && !two_phase.impossible && !forbidden && two_phase.seconds < independent.seconds;
   plan.strategy = chosen ? Strategy::kTwoPhase : Strategy::kIndependent;
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
   plan.uncorrected_seconds = chosen ? two_phase.seconds / totals.two_phase_correction : independent.seconds;
@@ -501,7 +502,7 @@ std::string CollectivePlan::explain() const {
       line += fmt::format("; not {}: {}", name_of(candidate.strategy), candidate.impossible);
     } else {
       line += fmt::format("; not {} ({:.3g} ms{}: {})", name_of(candidate.strategy), candidate.seconds * 1e3,
-                          candidate.seconds < seconds ? ", too little less" : "", candidate.why());
+                          spares_little ? ", too little less" : "", candidate.why());
     }
   }
   return line;

@@ -98,6 +98,7 @@ struct CollectivePlan {
   bool may_modify_holes = false;
   bool lock_writes = false;
   bool verifies_together = false;  // an independent read, by Storage::share_read()
+  bool spares_little = false;      // two-phase would be cheaper, but not by enough
   Deep deep = {};                  // an aggregator's requests
   double seconds = 0;              // as past calls correct it
   double uncorrected_seconds = 0;

@@ -433,7 +433,8 @@ TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
   const auto files = interleaved(kRanks, 4000, 4096);
   Caps interval;
   interval.appends = true;
-  const auto plan = [&](Bytes touched, std::int64_t pieces_together, const Profile& profile) {
+  const auto plan = [&](Bytes touched, std::int64_t pieces_together, const Profile& profile,
+                        const CollectiveRules& rules = {}) {
     std::vector<RankShape> shapes;
     for (const Pattern& file : files) {
       RequestShape shape = shape_of(Direction::kRead, file, Pattern::run(0, file.size()));
@@ -442,7 +443,7 @@ TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
       shapes.push_back(rank_shape(shape, file, plan_access(shape, interval, profile, {}), 2));
     }
     const Topology topology{.node_of = std::vector<int>(kRanks, 0), .nodes = 1};
-    return plan_collective(Direction::kRead, shapes, topology, interval, profile, {}, files);
+    return plan_collective(Direction::kRead, shapes, topology, interval, profile, rules, files);
   };
   const auto strategy = [&](Bytes touched, std::int64_t pieces_together, const Profile& profile) {
     return plan(touched, pieces_together, profile).strategy;
@@ -460,6 +461,9 @@ TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
   const CollectivePlan left = plan(kRanks * size, 5000, barely);
   EXPECT_LT(left.considered[0].seconds, left.considered[1].seconds) << "for little nobody should wait for others";
   EXPECT_NE(left.explain().find("too little less"), std::string::npos) << left.explain();
+  CollectiveRules forced;
+  forced.force = "independent";
+  EXPECT_EQ(plan(kRanks * size, 5000, memory, forced).explain().find("too little less"), std::string::npos);
   Profile folios = memory;
   folios.run_page_seconds = 1e-8;
   EXPECT_EQ(strategy(kRanks * size, 5000, folios), Strategy::kIndependent) << "mapping them costs little";
