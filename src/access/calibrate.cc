@@ -280,7 +280,7 @@ Status measure_pages(Storage& storage, bool writes, std::span<const std::byte> d
   return {};
 }
 
-constexpr double kPagesOfFolio = 16;  // at least
+constexpr double kPagesOfFolio = 16;  // in one of which a page costs so much less than by itself, at most
 
 // A tuned constant comes from more than a few tries, and stays where it is about right.
 double settled(double measured, double tuned, double most_below = 4) {

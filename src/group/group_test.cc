@@ -161,36 +161,31 @@ TEST_P(GroupTest, ParcelsOfRandomLengths) {
   });
 }
 
-TEST_P(GroupTest, ASegmentIsNewZeroedAndOneForAll) {
-  run([&](Group& group) {
-    for (int round = 0; round < 3; ++round) {
-      const auto segment = group.segment(5000, 5000);
-      ASSERT_TRUE(segment) << segment.error().text();
-      ASSERT_EQ(*segment != nullptr, group.node_count() == 1 && GetParam().shared_memory);
-      if (!*segment) continue;
-      std::atomic_ref sum(*reinterpret_cast<std::int64_t*>((*segment)->data()));
-      sum += group.rank() + 1;
-      ASSERT_TRUE(group.barrier());
-      ASSERT_EQ(sum.load(), group.size() * (group.size() + 1) / 2);
-    }
-  });
+// What is in its first word when all ranks have added their number to it.
+std::int64_t sum_in(Segment& segment, Group& group) {
+  std::atomic_ref sum(*reinterpret_cast<std::int64_t*>(segment.data()));
+  sum += group.rank() + 1;
+  EXPECT_TRUE(group.barrier());
+  const std::int64_t all = sum.load();
+  EXPECT_TRUE(group.barrier());
+  return all;
 }
 
-TEST_P(GroupTest, ALastingSegmentIsAsItWasLeft) {
+TEST_P(GroupTest, ASegmentIsNewZeroedAndOneForAllOrTheGroupKeepsIt) {
   run([&](Group& group) {
+    const std::int64_t of_all = group.size() * (group.size() + 1) / 2;
     for (int round = 0; round < 3; ++round) {
-      const auto segment = group.lasting_segment(5000, 5000);
-      ASSERT_TRUE(segment) << segment.error().text();
-      ASSERT_EQ(*segment != nullptr, group.node_count() == 1 && GetParam().shared_memory);
-      if (!*segment) continue;
-      std::atomic_ref sum(*reinterpret_cast<std::int64_t*>((*segment)->data()));
-      sum += group.rank() + 1;
-      ASSERT_TRUE(group.barrier());
-      ASSERT_EQ(sum.load(), (round + 1) * group.size() * (group.size() + 1) / 2);
-      if (group.rank() == 0) {
-        ASSERT_EQ((*group.lasting_segment(5000, 5000))->data(), (*segment)->data()) << "without waiting for anybody";
+      const auto fresh = group.segment(5000, 5000), lasting = group.lasting_segment(5000, 5000);
+      for (const auto* const segment : {&fresh, &lasting}) {
+        ASSERT_TRUE(*segment) << segment->error().text();
+        ASSERT_EQ(**segment != nullptr, group.node_count() == 1 && GetParam().shared_memory);
       }
-      ASSERT_TRUE(group.barrier());
+      if (!*fresh) continue;
+      ASSERT_EQ(sum_in(**fresh, group), of_all);
+      ASSERT_EQ(sum_in(**lasting, group), (round + 1) * of_all);
+      if (group.rank() == 0) {
+        ASSERT_EQ((*group.lasting_segment(5000, 5000))->data(), (*lasting)->data()) << "without waiting for anybody";
+      }
     }
   });
 }
