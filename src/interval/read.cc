@@ -1,0 +1,617 @@
+// Reading: the requested extents, slice by slice, become pieces of what is stored; these are sorted by where they are
+// stored and fetched cell by cell, many cells in one mapping or request, since a cell is what a checksum can be verified of.
+// From a mapping only the pieces are copied. By a request, a cell of few pieces goes straight to where they belong in the
+// user's memory, and only what is between them to a buffer. Who reads together with others has all of few cells: then pieces are
+// read alone where that takes less, and each is summed for itself (read_sums.h).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "base/crc32c.h"
+#include "interval/generation.h"
+#include "interval/read_sums.h"
+#include "storage/request.h"
+
+namespace stridio {
+namespace {
+
+// Of a request so much is looked up at once, and no more pieces.
+constexpr Bytes kLongestSlice = Bytes{8} << 20;
+constexpr std::size_t kMostWanted = 1 << 17;
+constexpr std::size_t kMostCells = 4096;  // at once
+constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
+constexpr double kWellUsed = 0.75;    // of cells: so much of their bytes are wanted
+constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
+
+// A piece of what is stored, and where in memory it goes.
+struct Wanted {
+  Offset stored = 0;
+  Bytes length = 0;
+  std::byte* data = nullptr;
+};
+
+struct Source {
+  MapCursor cursor;
+  const PartEntry* entry = nullptr;  // null: not committed yet, and not summed
+  std::shared_ptr<const Part> part = nullptr;
+  std::vector<std::int64_t> first_sum = {};  // of each of the entry's runs
+  std::vector<Wanted> wanted = {};           // what is to be fetched, as a rule in the order in which it is stored
+};
+
+tl::unexpected<Error> truncated(const Storage& storage) {
+  return fail(Error{.code = Code::kIo,
+                    .what = "the interval file is truncated: data are missing at its end",
+                    .path = storage.path()});
+}
+
+tl::unexpected<Error> damaged(const Storage& storage, Extent cell) {
+  return fail(
+      Error{.code = Code::kIo,
+            .what = fmt::format("the interval file is damaged: the data stored at {} .. {} have a wrong checksum",
+                                cell.offset, cell.end()),
+            .path = storage.path()});
+}
+
+class Reader {
+ public:
+  // `sums`: null: all that is met is verified.
+  Reader(Storage& storage, const Intervals& from, const SummedRequests& requests, ReadSums* sums)
+      : storage_(storage),
+        from_(from),
+        longest_(requests.longest_read),
+        least_mapped_(requests.least_mapped),
+        calls_a_page_(requests.calls_a_page),
+        sums_(sums) {
+    for (const IntervalMap& layer : from.layers) sources_.push_back({MapCursor(layer)});
+    layers_ = sources_.size();
+    used_.resize(from.generation->root().parts.size());
+  }
+
+  Result<StoredAs> look_up(std::span<const Extent> extents) {
+    std::vector<std::byte> nowhere;
+    RunCursor runs(extents);
+    while (const std::optional<Extent> run = runs.next()) {
+      const Extent present = intersect(*run, {0, from_.size});
+      nowhere.resize(std::max(nowhere.size(), static_cast<std::size_t>(present.length)));
+      RETURN_IF_ERROR(use_parts(present));
+      find(0, present, nowhere.data());
+    }
+    StoredAs found;
+    for (Source& source : sources_) {
+      std::sort(source.wanted.begin(), source.wanted.end(), before);
+      found.pieces += std::ssize(source.wanted);
+      Offset touched = 0;  // up to here
+      for (const Wanted& wanted : source.wanted) {
+        const Offset end = wanted.stored + wanted.length;
+        const bool near = touched > 0 && wanted.stored - touched <= kLongestUnwanted;
+        found.touched += std::max<Bytes>(0, end - (near ? touched : wanted.stored));
+        touched = std::max(touched, end);
+      }
+    }
+    return found;
+  }
+
+  Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory) {
+    Transferred moved;
+    MemoryCursor to(memory);
+    RunCursor runs(extents);
+    Bytes in_slice = 0;
+    while (const std::optional<Extent> run = runs.next()) {
+      const Extent present = intersect(*run, {0, from_.size});
+      for (Offset at = present.offset; at < present.offset + present.length;) {
+        const Span piece = to.take(std::min(present.end() - at, kLongestSlice));
+        const Offset begin = at, end = at + piece.length;
+        while (at < end) {
+          const Extent range{at, end - at};
+          RETURN_IF_ERROR(use_parts(range));
+          at = find(0, range, piece.data + (at - begin));
+          in_slice += at - range.offset;
+          if (in_slice < kLongestSlice && !is_full()) continue;
+          RETURN_IF_ERROR(fetch(moved));
+          in_slice = 0;
+        }
+      }
+      moved.bytes += present.length;
+      moved.eof = present.length < run->length;
+      if (moved.eof) break;
+    }
+    RETURN_IF_ERROR(fetch(moved));
+    return moved;
+  }
+
+ private:
+  // Parts in the order of their first bytes, and sources in that of the pieces that come next: what is asked for in ascending order
+  // costs what its pieces cost, however many processes have written the file.
+  void begin_at(Offset offset) {
+    next_part_ = 0;
+    ahead_.clear();
+    for (std::size_t i = layers_; i < sources_.size(); ++i) put_ahead(i, offset);
+    position_ = offset;
+  }
+
+  void put_ahead(std::size_t source, Offset offset) {
+    MapCursor& cursor = sources_[source].cursor;
+    cursor.seek(offset);
+    if (cursor.done()) return;
+    ahead_.push_back({cursor.piece().logical, source});
+    std::push_heap(ahead_.begin(), ahead_.end(), std::greater<>());
+  }
+
+  // The first of them has moved on: to its place, from the top of the heap down.
+  void sort_ahead() {
+    const MapCursor& cursor = sources_[ahead_.front().source].cursor;
+    if (cursor.done()) {
+      ahead_.front() = ahead_.back();
+      ahead_.pop_back();
+    } else {
+      ahead_.front().begin = cursor.piece().logical;
+    }
+    for (std::size_t at = 0, next = 1; next < ahead_.size(); at = next, next = 2 * at + 1) {
+      if (next + 1 < ahead_.size() && ahead_[next + 1] < ahead_[next]) ++next;
+      if (ahead_[at] < ahead_[next]) return;
+      std::swap(ahead_[at], ahead_[next]);
+    }
+  }
+
+  // The parts that have intervals in the range become sources.
+  Status use_parts(Extent range) {
+    const auto& parts = from_.generation->root().parts;
+    const auto& order = from_.generation->by_offset();
+    if (range.offset < position_) begin_at(range.offset);
+    position_ = range.offset;
+    range = intersect(range, {0, from_.cut});
+    for (; next_part_ < order.size() && parts[order[next_part_]].bounds.offset < range.end(); ++next_part_) {
+      const std::size_t i = order[next_part_];
+      if (used_[i] || intersect(parts[i].bounds, range).empty()) continue;
+      used_[i] = true;
+      ASSIGN_OR_RETURN(auto part, from_.generation->part(i, storage_));
+      Source source{MapCursor(part->map), &parts[i], part};
+      std::int64_t sums = 0;
+      for (const Extent& run : parts[i].runs) {
+        source.first_sum.push_back(sums);
+        sums += cells_of(run);
+      }
+      sources_.push_back(std::move(source));
+      put_ahead(sources_.size() - 1, range.offset);
+    }
+    return {};
+  }
+
+  bool is_full() const { return wanted_ >= kMostWanted; }
+
+  // What the layers from `layer` on have of the range, and the generation behind them: up to what is returned, its end or
+  // where there were enough pieces.
+  Offset find(std::size_t layer, Extent range, std::byte* data) {
+    if (range.empty() || is_full()) return range.offset;
+    if (layer == layers_) return find_committed(range, data);
+    Offset at = range.offset;
+    MapCursor& cursor = sources_[layer].cursor;
+    for (cursor.seek(at); !cursor.done(); cursor.next()) {
+      const Piece piece = cursor.piece().clipped(range);
+      if (piece.length == 0) break;
+      at = find(layer + 1, {at, piece.logical - at}, data + (at - range.offset));
+      if (at < piece.logical || is_full()) return at;
+      want(layer, piece, data + (piece.logical - range.offset));
+      at = piece.end();
+    }
+    return find(layer + 1, {at, range.end() - at}, data + (at - range.offset));
+  }
+
+  Offset find_committed(Extent range, std::byte* data) {
+    const Extent present = intersect(range, {0, from_.cut});
+    Offset at = range.offset;
+    const auto fill_to = [&](Offset end) {
+      if (end > at) std::memset(data + (at - range.offset), 0, static_cast<std::size_t>(end - at));
+      at = end;
+    };
+    while (at < present.end() && !ahead_.empty() && ahead_.front().begin < present.end() && !is_full()) {
+      const std::size_t source = ahead_.front().source;
+      MapCursor& cursor = sources_[source].cursor;
+      const Piece whole = cursor.piece(), piece = whole.clipped({at, present.end() - at});
+      if (piece.length > 0) {
+        fill_to(piece.logical);
+        want(source, piece, data + (at - range.offset));
+        at = piece.end();
+      }
+      if (at == whole.end()) {
+        cursor.next();
+      } else if (at > whole.end()) {
+        cursor.seek(at);
+      } else {
+        break;  // it goes on behind the range
+      }
+      sort_ahead();
+    }
+    if (!is_full()) fill_to(range.end());
+    return position_ = at;
+  }
+
+  // Cell by cell.
+  void want(std::size_t source, Piece piece, std::byte* data) {
+    while (piece.length > 0) {
+      const Bytes length = std::min(piece.length, kCell - piece.stored % kCell);
+      sources_[source].wanted.push_back({piece.stored, length, data});
+      ++wanted_;
+      piece = {piece.logical + length, piece.length - length, piece.stored + length};
+      data += length;
+    }
+  }
+
+  struct Cell {
+    Extent stored;
+    const Extent* run = nullptr;          // null: not committed, and without a sum
+    const std::uint32_t* sums = nullptr;  // of the run's cells
+    bool verify = true;                   // whole; else what is wanted of it is summed for itself
+    std::span<const Wanted> wanted = {};
+    Bytes bytes = 0;        // of them; what is wanted twice counts twice
+    bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
+    std::size_t first_span = 0, last_span = 0;
+
+    std::uint32_t sum() const { return sums[stored.offset / kCell - run->offset / kCell]; }
+  };
+
+  static bool before(const Wanted& a, const Wanted& b) { return a.stored < b.stored; }
+
+  Status fetch(Transferred& moved) {
+    for (Source& source : sources_) {
+      std::vector<Wanted>& wanted = source.wanted;
+      if (!std::is_sorted(wanted.begin(), wanted.end(), before)) std::sort(wanted.begin(), wanted.end(), before);
+      for (std::size_t next = 0; next < wanted.size();) RETURN_IF_ERROR(fetch_cells(source, next, moved));
+    }
+    if (!batch_.empty()) RETURN_IF_ERROR(fetch_batch(moved));
+    if (!singles_.empty()) RETURN_IF_ERROR(fetch_singles(moved));
+    for (Source& source : sources_) source.wanted.clear();
+    wanted_ = 0;
+    return {};
+  }
+
+  // Of what is wanted of the source from `next` on, which moves on.
+  Status fetch_cells(Source& source, std::size_t& next, Transferred& moved) {
+    take_cells(source, next);
+    for (std::span<const Cell> left = cells_; !left.empty();) {
+      const std::span<const Cell> group = left.first(count_near(left));
+      left = left.subspan(group.size());
+      if (is_worth_calls(group)) {
+        for (const Cell& cell : group) RETURN_IF_ERROR(fetch_singly(cell, moved));
+        continue;
+      }
+      ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
+      for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
+        batch_.push_back(group[i]);
+        batch_.back().verify = group[i].run;
+        if (std::ssize(batch_) >= longest_ / kCell) RETURN_IF_ERROR(fetch_batch(moved));
+      }
+    }
+    return {};
+  }
+
+  void take_cells(Source& source, std::size_t& next) {
+    cells_.clear();
+    const std::vector<Wanted>& wanted = source.wanted;
+    Cell cell;
+    while (next < wanted.size() && cells_.size() < kMostCells) {
+      const std::size_t first = next++;
+      cell.stored = {wanted[first].stored, wanted[first].length};
+      cell.verify = source.entry;
+      if (source.entry) find_cell(source, wanted[first].stored, cell);
+      cell.bytes = wanted[first].length;
+      for (; next < wanted.size() && wanted[next].stored < cell.stored.end(); ++next) {
+        const Offset end = wanted[next].stored + wanted[next].length;
+        if (!cell.run) cell.stored.length = std::max(cell.stored.end(), end) - cell.stored.offset;
+        cell.bytes += wanted[next].length;
+      }
+      cell.wanted = std::span(wanted).subspan(first, next - first);
+      cells_.push_back(cell);
+    }
+    if (sums_ && source.entry) choose_verified(cells_);
+  }
+
+  // From that of an earlier one on.
+  static void find_cell(const Source& source, Offset stored, Cell& cell) {
+    if (!cell.run || stored >= cell.run->end()) {
+      const auto& runs = source.entry->runs;
+      const auto run = std::upper_bound(runs.begin(), runs.end(), stored,
+                                        [](Offset offset, const Extent& each) { return offset < each.end(); });
+      cell.run = &*run;
+      cell.sums = source.part->sums.data() + source.first_sum[static_cast<std::size_t>(run - runs.begin())];
+    }
+    cell.stored = cell_at(*cell.run, stored);
+  }
+
+  // Who wants little more than bytes of whole cells verifies these, while they are in the caches.
+  void choose_verified(std::vector<Cell>& cells) const {
+    Bytes wanted = 0, stored = 0;
+    for (const Cell& cell : cells) {
+      stored += cell.stored.length;
+      wanted += cell.bytes;
+    }
+    const bool whole = kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
+    for (Cell& cell : cells) cell.verify = whole;
+  }
+
+  // Of a whole cell.
+  bool is_right(const Cell& cell, std::uint32_t sum) {
+    if (sum != cell.sum()) return false;
+    if (sums_) {
+      meet_block(cell);
+      sums_->add_verified(cell.stored);
+    }
+    return true;
+  }
+
+  const Extent& meet_block(const Cell& cell) {
+    return sums_->meet_block(*cell.run, {cell.sums, static_cast<std::size_t>(cells_of(*cell.run))}, cell.stored.offset);
+  }
+
+  static std::span<const std::byte> bytes_at(const std::byte* at, Bytes length) {
+    return {at, static_cast<std::size_t>(length)};
+  }
+
+  // Cells that are mapped, from `origin` on; `end` is behind the last piece that is wanted of them.
+  struct Mapped {
+    const std::byte* data;
+    Offset origin;
+    const Wanted* end;
+
+    std::span<const std::byte> at(Offset stored, Bytes length) const {
+      return bytes_at(data + (stored - origin), length);
+    }
+    // While a piece is copied the caches get the beginnings of the next one and of where it goes, which no processor foresees. (A
+    // function that prefetches and no more is left out by some compilers, unless it is inlined.)
+    [[gnu::always_inline]] void prefetch_after(const Wanted& wanted) const {
+      constexpr Bytes kLine = 64, kFarthest = 1024;
+      const Wanted* const next = &wanted + 1;
+      if (next == end) return;
+      const std::byte* const from = data + (next->stored - origin);
+      for (Bytes i = 0; i < std::min(next->length, kFarthest); i += kLine) {
+        __builtin_prefetch(from + i);
+        __builtin_prefetch(next->data + i, 1);
+      }
+    }
+  };
+
+  // Of the cell only this is verified, with what others have read of its block.
+  void copy_part(const Cell& cell, const Wanted& wanted, const Mapped& mapped) {
+    const auto from = mapped.at(wanted.stored, wanted.length);
+    mapped.prefetch_after(wanted);
+    if (!sums_ || !cell.run) return copy(wanted, from.data());
+    const Extent& block = meet_block(cell);
+    const Bytes behind = block.end() - wanted.stored - wanted.length;
+    sums_->add({wanted.stored, wanted.length}, copy_crc32c_of_part(wanted.data, from, behind));
+  }
+
+  // What is wanted of a cell; whether the cell is right. Short pieces are sooner copied, then all is summed.
+  bool copy_whole(const Cell& cell, const Mapped& mapped) {
+    if (!in_place(cell)) {
+      for (const Wanted& wanted : cell.wanted) copy(wanted, mapped.at(wanted.stored, wanted.length).data());
+      return is_right(cell, crc32c(mapped.at(cell.stored.offset, cell.stored.length)));
+    }
+    std::uint32_t sum = 0;
+    Offset done = cell.stored.offset;
+    for (const Wanted& wanted : cell.wanted) {
+      mapped.prefetch_after(wanted);
+      if (wanted.stored > done) sum = crc32c(mapped.at(done, wanted.stored - done), sum);
+      sum = copy_crc32c(wanted.data, mapped.at(wanted.stored, wanted.length), sum);
+      done = wanted.stored + wanted.length;
+    }
+    return is_right(cell, crc32c(mapped.at(done, cell.stored.end() - done), sum));
+  }
+
+  // How many of them, from the first on, are so near each other that they go into one mapping.
+  std::size_t count_near(std::span<const Cell> cells) const {
+    std::size_t count = 1;
+    const Offset end = cells[0].stored.offset + SummedRequests::kMostMapped;
+    while (count < cells.size() && cells[count].stored.end() <= end &&
+           cells[count].stored.offset - cells[count - 1].stored.end() <= kLongestUnwanted &&
+           cells[count].verify == cells[0].verify)
+      ++count;
+    return count;
+  }
+
+  // Whether not all of them is needed, and to read each piece by itself takes less than to map them, or to read them whole.
+  bool is_worth_calls(std::span<const Cell> cells) const {
+    if (!sums_ || cells[0].verify) return false;
+    Bytes pieces = 0, unwanted = 0;
+    for (const Cell& cell : cells) {
+      pieces += std::ssize(cell.wanted);
+      unwanted += cell.stored.length - cell.bytes;
+    }
+    const Bytes length = cells.back().stored.end() - cells.front().stored.offset;
+    if (length < least_mapped_)
+      return pieces * Profile::kPage <= unwanted;  // a call takes no longer than copying a page
+    return static_cast<double>(pieces) < static_cast<double>(length / Profile::kPage) * calls_a_page_;
+  }
+
+  // False where they are not worth a mapping, or cannot be mapped.
+  Result<bool> fetch_mapped(std::span<const Cell> cells, Transferred& moved) {
+    const Extent range{cells.front().stored.offset, cells.back().stored.end() - cells.front().stored.offset};
+    if (range.length < least_mapped_) return false;
+    const Cell* wrong = nullptr;
+    const Wanted* const end = cells.back().wanted.data() + cells.back().wanted.size();
+    const auto mapped = storage_.map(range, false, [&](const std::byte* data, Bytes present) {
+      const Mapped here{data, range.offset, end};
+      for (const Cell& cell : cells) {
+        if (cell.stored.end() > range.offset + present) break;
+        if (cell.verify) {
+          if (!copy_whole(cell, here) && !wrong) wrong = &cell;
+        } else {
+          for (const Wanted& wanted : cell.wanted) copy_part(cell, wanted, here);
+        }
+      }
+      return present;
+    });
+    if (!mapped && mapped.error().code == Code::kUnsupportedOperation) return false;
+    if (!mapped) return fail(mapped.error());
+    moved.requests += mapped->requests;
+    if (mapped->eof) return truncated(storage_);
+    if (wrong) return damaged(storage_, wrong->stored);
+    return true;
+  }
+
+  static void copy(const Wanted& to, const std::byte* from) {
+    std::memcpy(to.data, from, static_cast<std::size_t>(to.length));
+  }
+
+  // No more at once than are in the caches when they are summed.
+  Status fetch_singly(const Cell& cell, Transferred& moved) {
+    for (const Wanted& piece : cell.wanted) {
+      singles_.push_back({piece, cell});
+      single_bytes_ += piece.length;
+      if (single_bytes_ >= longest_) RETURN_IF_ERROR(fetch_singles(moved));
+    }
+    return {};
+  }
+
+  Status fetch_singles(Transferred& moved) {
+    std::vector<Extent> extents;
+    spans_.clear();
+    for (const auto& [piece, cell] : singles_) {
+      extents.push_back({piece.stored, piece.length});
+      spans_.push_back({piece.data, piece.length});
+    }
+    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
+    moved.requests += got.requests;
+    if (got.bytes < single_bytes_) return truncated(storage_);
+    for (const auto& [piece, cell] : singles_) {
+      if (!cell.run) continue;
+      const Extent& block = meet_block(cell);
+      const Bytes behind = block.end() - piece.stored - piece.length;
+      sums_->add({piece.stored, piece.length}, crc32c_of_part(bytes_at(piece.data, piece.length), behind));
+    }
+    singles_.clear();
+    single_bytes_ = 0;
+    return {};
+  }
+
+  // Few pieces, and no byte is wanted twice.
+  bool in_place(const Cell& cell) const {
+    const auto pieces = std::ssize(cell.wanted);
+    if (pieces > 1 && pieces * kLeastInPlace > cell.stored.length) return false;
+    for (std::size_t i = 1; i < cell.wanted.size(); ++i)
+      if (cell.wanted[i].stored < cell.wanted[i - 1].stored + cell.wanted[i - 1].length) return false;
+    return true;
+  }
+
+  static Bytes staged_of(const Cell& cell) { return cell.stored.length - (cell.in_place ? cell.bytes : 0); }
+
+  // Where the cell is read to; `staging` moves on.
+  void lay_out(Cell& cell, std::byte*& staging) {
+    const auto stage = [&](Bytes length) {
+      if (length > 0) spans_.push_back({staging, length});
+      staging += length;
+    };
+    cell.first_span = spans_.size();
+    Offset at = cell.stored.offset;
+    for (std::size_t i = 0; cell.in_place && i < cell.wanted.size(); ++i) {
+      const Wanted& wanted = cell.wanted[i];
+      stage(wanted.stored - at);
+      spans_.push_back({wanted.data, wanted.length});
+      at = wanted.stored + wanted.length;
+    }
+    stage(cell.stored.end() - at);
+    cell.last_span = spans_.size();
+  }
+
+  Status fetch_batch(Transferred& moved) {
+    Bytes staged = 0, all = 0;
+    for (Cell& cell : batch_) {
+      cell.in_place = in_place(cell);
+      staged += staged_of(cell);
+    }
+    if (staging_size_ < staged) {
+      staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
+      staging_size_ = staged;
+    }
+    std::vector<Extent> extents;
+    spans_.clear();
+    std::byte* staging = staging_.get();
+    for (Cell& cell : batch_) {
+      extents.push_back(cell.stored);
+      lay_out(cell, staging);
+      all += cell.stored.length;
+    }
+    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
+    moved.requests += got.requests;
+    if (got.bytes < all) return truncated(storage_);
+    for (const Cell& cell : batch_) {
+      if (cell.verify && !is_right(cell, sum_of(cell))) return damaged(storage_, cell.stored);
+      for (std::size_t i = 0; !cell.in_place && i < cell.wanted.size(); ++i)
+        copy(cell.wanted[i], spans_[cell.first_span].data + (cell.wanted[i].stored - cell.stored.offset));
+    }
+    batch_.clear();
+    return {};
+  }
+
+  std::uint32_t sum_of(const Cell& cell) const {
+    std::uint32_t sum = 0;
+    for (std::size_t i = cell.first_span; i < cell.last_span; ++i)
+      sum = crc32c({spans_[i].data, static_cast<std::size_t>(spans_[i].length)}, sum);
+    return sum;
+  }
+
+  Storage& storage_;
+  const Intervals& from_;
+  const Bytes longest_;  // request
+  const Bytes least_mapped_;
+  const double calls_a_page_;
+  ReadSums* const sums_;
+  std::vector<Source> sources_;  // the layers first
+  std::size_t layers_ = 0;
+  std::vector<bool> used_;     // of the generation's parts
+  std::size_t next_part_ = 0;  // ... in the order in which they begin
+  struct Ahead {
+    Offset begin;  // of its next piece
+    std::size_t source;
+    auto operator<=>(const Ahead&) const = default;
+  };
+  std::vector<Ahead> ahead_;  // a heap
+  Offset position_ = 0;       // what has been asked for lies before
+  std::size_t wanted_ = 0;    // of all sources
+  std::vector<Cell> cells_;
+  std::vector<Cell> batch_;  // to be read by one request
+  std::vector<Span> spans_;  // of its cells
+  struct Single {
+    Wanted piece;
+    Cell cell;
+  };
+  std::vector<Single> singles_;  // to be read each by itself
+  Bytes single_bytes_ = 0;
+  std::unique_ptr<std::byte[]> staging_;
+  Bytes staging_size_ = 0;
+};
+
+}  // namespace
+
+Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
+                                   std::span<const Span> memory, const SummedRequests& requests, ReadSums* sums) {
+  return Reader(storage, from, requests, sums).read(extents, memory);
+}
+
+Result<StoredAs> look_up_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents) {
+  return Reader(storage, from, {}, nullptr).look_up(extents);
+}
+
+Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests) {
+  const ReadSums::Found found = ReadSums::put_together(told);
+  if (!found.wrong.empty()) return damaged(storage, found.wrong.front());
+  for (std::span<const ReadSums::Cell> left = found.unknown; !left.empty();) {
+    std::vector<Extent> stored;
+    Bytes all = 0;
+    for (; stored.size() < left.size() && (all == 0 || all < requests.longest_read); all += stored.back().length)
+      stored.push_back(left[stored.size()].stored);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(all));
+    const Span span{bytes.data(), all};
+    ASSIGN_OR_RETURN(const Transferred got, storage.readv(stored, {&span, 1}));
+    if (got.bytes < all) return truncated(storage);
+    const std::byte* at = bytes.data();
+    for (std::size_t i = 0; i < stored.size(); at += stored[i++].length)
+      if (crc32c({at, static_cast<std::size_t>(stored[i].length)}) != left[i].sum) return damaged(storage, stored[i]);
+    left = left.subspan(stored.size());
+  }
+  return {};
+}
+
+}  // namespace stridio
