@@ -308,7 +308,8 @@ Status FileImpl::set_atomicity(bool atomic) {
     if (each != all.front()) return fail(Code::kNotSame, "set_atomicity: the flag must be the same on all ranks");
   RETURN_IF_ERROR(flush_together());
   if (atomic && !shared_.atomicity) {
-    ASSIGN_OR_RETURN(shared_.atomicity, Atomicity::start(*parts_.group, *parts_.storage, parts_.readable));
+    ASSIGN_OR_RETURN(shared_.atomicity,
+                     Atomicity::start(*parts_.group, *parts_.storage, parts_.readable, parts_.profile.write.waits()));
   }
   RETURN_IF_ERROR(show_writes(atomic));
   if (atomic) {
@@ -497,7 +498,7 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
   };
   const bool alone = !atomic_ || file.empty();
   ASSIGN_OR_RETURN(const Transferred moved, alone ? access(storage) : atomically(direction, file.bounds(), access));
-  if (!moved.eof) {
+  if (!moved.eof && moved.requests > 0) {
     correct(direction, [&](Correction& all) { all.learn(plan.method, plan.uncorrected_seconds, seconds); });
   }
   const std::string why = wants_reasons() ? plan.explain() : std::string();
@@ -553,7 +554,7 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
     correct(access.direction, [&](Correction& all) {
       if (outcome.strategy == Strategy::kTwoPhase)
         all.learn_two_phase(outcome.planned_seconds, outcome.seconds);
-      else
+      else if (outcome.moved.requests > 0)
         all.learn(outcome.own_method, outcome.planned_seconds, outcome.seconds);
     });
   }

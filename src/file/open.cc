@@ -289,7 +289,9 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     const auto open_here = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
       if (!path) return fail(path.error());
       parts.readable = opened.readable = wanted.read;
-      return open_posix(*path, wanted, &opened.id);
+      OpenMode keeping = wanted;
+      keeping.keeps_mappings = wanted.write;
+      return open_posix(*path, keeping, &opened.id);
     };
     // The first creates the file; what only it does then, it does while the others open it.
     const bool creates = mode.create && !parts.replaces, first = group->rank() == 0;

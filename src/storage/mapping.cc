@@ -8,30 +8,19 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 namespace stridio {
 namespace {
 
-// What the signal handler knows of its thread's mapping; it touches nothing else.
-struct Mapped {
-  std::uintptr_t begin = 0, end = 0;
-  volatile sig_atomic_t torn = 0;
-};
-thread_local Mapped mapped;
+thread_local Mapping::Watch* innermost = nullptr;
 
 struct sigaction other_action;  // who handled SIGBUS before
 const std::uintptr_t page_size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
 
-bool replace_page(std::uintptr_t address) {
-  void* const page = reinterpret_cast<void*>(address / page_size * page_size);
-  return ::mmap(page, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
-}
-
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
-  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  if (address >= mapped.begin && address < mapped.end && replace_page(address)) {
-    mapped.torn = 1;
+  if (Mapping::Watch::replace_page(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
     errno = saved;
     return;
   }
@@ -54,7 +43,7 @@ void handle_bus_errors() {
 
 }  // namespace
 
-Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writable) {
+Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writable, bool brings_in) {
   handle_bus_errors();
   const Offset begin = range.offset / static_cast<Offset>(page_size) * static_cast<Offset>(page_size);
   const Bytes length = range.end() - begin;
@@ -62,22 +51,36 @@ Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writab
   void* const pages = ::mmap(nullptr, static_cast<std::size_t>(length), protection, MAP_SHARED, fd, begin);
   if (pages == MAP_FAILED) return fail_errno(errno, "mapping", "");
   std::unique_ptr<Mapping> mapping(new Mapping(pages, length, static_cast<std::byte*>(pages) + (range.offset - begin)));
-  if (::madvise(pages, static_cast<std::size_t>(length), writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0)
+  const int all = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+  if (brings_in && ::madvise(pages, static_cast<std::size_t>(length), all) != 0)
     return fail_errno(errno, "mapping", "");
   return mapping;
 }
 
-Mapping::Mapping(void* pages, Bytes length, std::byte* data) : pages_(pages), length_(length), data_(data) {
-  mapped.begin = reinterpret_cast<std::uintptr_t>(pages);
-  mapped.end = mapped.begin + static_cast<std::uintptr_t>(length);
-  mapped.torn = 0;
+Mapping::~Mapping() { ::munmap(pages_, static_cast<std::size_t>(length_)); }
+
+Mapping::Watch::Watch(const Mapping& mapping)
+    : begin_(reinterpret_cast<std::uintptr_t>(mapping.pages_)),
+      end_(begin_ + static_cast<std::uintptr_t>(mapping.length_)),
+      outer_(std::exchange(innermost, this)) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the handler knows of it before the first byte is touched
 }
 
-Mapping::~Mapping() {
-  mapped.begin = mapped.end = 0;
-  ::munmap(pages_, static_cast<std::size_t>(length_));
+Mapping::Watch::~Watch() {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  innermost = outer_;
 }
 
-bool Mapping::whole() const { return mapped.torn == 0; }
+bool Mapping::Watch::replace_page(std::uintptr_t address) {
+  for (Watch* watch = innermost; watch != nullptr; watch = watch->outer_) {
+    if (address < watch->begin_ || address >= watch->end_) continue;
+    void* const page = reinterpret_cast<void*>(address / page_size * page_size);
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (::mmap(page, page_size, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) return false;
+    watch->torn_ = 1;
+    return true;
+  }
+  return false;
+}
 
 }  // namespace stridio

@@ -1,6 +1,8 @@
 // A range of an open file as memory, for the storages of a local file system.
 #pragma once
 
+#include <csignal>
+#include <cstdint>
 #include <memory>
 
 #include "base/extent.h"
@@ -8,26 +10,42 @@
 
 namespace stridio {
 
-// To be used and destroyed by the thread that made it, one at a time for each thread.
-//
-// Every page is brought in before the first byte is touched, so that a full disk is an error here and not a SIGBUS
-// later. What can still go wrong is that another program cuts the file off while it is mapped: the page that is gone
-// is then replaced by memory of our own, and whole() tells.
+// What can go wrong while it is used is that another program cuts the file off, or, where pages were not brought in first, that
+// the disk is full: a page that cannot be had is then replaced by memory of our own, and the Watch tells.
 class Mapping {
  public:
-  // Fails where the file system or the kernel (before 5.14) cannot do it; nothing has been done then.
-  static Result<std::unique_ptr<Mapping>> make(int fd, Extent range, bool writable);
+  // With `brings_in` every page is there before this returns, or it fails: so on a full disk, and where the file system or the
+  // kernel (before 5.14) cannot do it. Nothing has been done then.
+  static Result<std::unique_ptr<Mapping>> make(int fd, Extent range, bool writable, bool brings_in = true);
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  // The byte of the file at range.offset.
+  // The byte of the file at range.offset. To be touched under a Watch only.
   std::byte* data() const { return data_; }
-  // Whether all that was read or written there was the file's.
-  bool whole() const;
+
+  // The thread that makes it uses the mapping until the same thread destroys it; no other may meanwhile. They nest.
+  class Watch {
+   public:
+    explicit Watch(const Mapping& mapping);
+    ~Watch();
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+    // Whether all that was read or written there was the file's. If not, the mapping is of no use any more.
+    bool whole() const { return torn_ == 0; }
+
+    // In a handler of bus errors: whether the address was some watched mapping's of this thread, and has memory again.
+    static bool replace_page(std::uintptr_t address);
+
+   private:
+    const std::uintptr_t begin_, end_;
+    volatile std::sig_atomic_t torn_ = 0;
+    Watch* const outer_;
+  };
 
  private:
-  Mapping(void* pages, Bytes length, std::byte* data);
+  Mapping(void* pages, Bytes length, std::byte* data) : pages_(pages), length_(length), data_(data) {}
 
   void* const pages_;
   const Bytes length_;

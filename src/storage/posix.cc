@@ -29,6 +29,7 @@
 #include <limits>
 #include <mutex>
 
+#include "storage/kept_mappings.h"
 #include "storage/mapping.h"
 #include "storage/posix_calls.h"
 #include "storage/range_table.h"
@@ -113,19 +114,20 @@ class PosixStorage final : public Storage {
  public:
   PosixStorage(int fd, const std::string& path, const OpenMode& mode, const PosixCalls& calls)
       : fd_(fd), path_(path), mode_(mode), calls_(calls) {}
-  ~PosixStorage() override { ::close(fd_); }
+  ~PosixStorage() override {
+    note_time();
+    ::close(fd_);
+  }
 
   // After construction: refuses what is not a file of bytes, finds out the capabilities.
   Status inspect(FileId* id);
 
   Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     if (!mode_.read) return fail_here(Code::kAccess, "reading from a file opened for writing only");
+    RETURN_IF_ERROR(check(extents, memory));
     return transfer(Direction::kRead, extents, memory);
   }
-  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
-    RETURN_IF_ERROR(check_writable("writing to"));
-    return transfer(Direction::kWrite, extents, memory);
-  }
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override;
 
   Result<Transferred> map(Extent range, bool writes, const MapBody& body) override;
   Result<Bytes> size() override;
@@ -148,7 +150,9 @@ class PosixStorage final : public Storage {
 
  private:
   Result<Transferred> transfer(Direction direction, std::span<const Extent> extents, std::span<const Span> memory);
+  void note_time();
   ssize_t call_once(Direction direction, Offset offset, const Pieces& pieces);
+  Status check(std::span<const Extent> extents, std::span<const Span> memory) const;
   Status extend_by_a_byte(Bytes size);
   Status check_writable(const char* what) const;
 
@@ -167,6 +171,9 @@ class PosixStorage final : public Storage {
   bool seeking_waits_ = false;  // for who writes
   std::atomic<bool> expects_sync_ = false;
   RangeTable held_;
+  KeptMappings kept_{fd_};
+  std::atomic<bool> touched_ = false;  // through mappings, which the file's times need not tell
+  bool in_memory_ = false;             // the file
 };
 
 class PosixLock final : public RangeLock {
@@ -191,6 +198,7 @@ Status PosixStorage::inspect(FileId* id) {
   const unsigned long file_system = file_system_of(fd_);
   maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(file_system);
   seeking_waits_ = file_system != kXfs;
+  in_memory_ = file_system == TMPFS_MAGIC;
   return {};
 }
 
@@ -208,6 +216,26 @@ Status PosixStorage::check_writable(const char* what) const {
   return fail_here(Code::kReadOnly, std::string(what) + " a file opened for reading only");
 }
 
+Status PosixStorage::check(std::span<const Extent> extents, std::span<const Span> memory) const {
+  const Status valid = check_request(extents, memory);
+  return valid ? valid : fail_here(valid.error().code, valid.error().what);
+}
+
+Result<Transferred> PosixStorage::writev(std::span<const Extent> extents, std::span<const Span> memory) {
+  RETURN_IF_ERROR(check_writable("writing to"));
+  RETURN_IF_ERROR(check(extents, memory));
+  const bool keeps = mode_.keeps_mappings && maps_ && seeking_waits_;
+  const auto settled = [this](Extent range) {
+    struct stat info;
+    return ::fstat(fd_, &info) == 0 && range.end() <= info.st_size && ::lseek(fd_, range.offset, SEEK_DATA) >= 0;
+  };
+  if (!keeps || !kept_.store(extents, memory, settled)) return transfer(Direction::kWrite, extents, memory);
+  touched_ = true;
+  Transferred moved;
+  for (const Span& piece : memory) moved.bytes += piece.length;
+  return moved;
+}
+
 ssize_t PosixStorage::call_once(Direction direction, Offset offset, const Pieces& pieces) {
   const iovec* list = pieces.list.data();
   if (pieces.count == 1) {
@@ -221,7 +249,6 @@ ssize_t PosixStorage::call_once(Direction direction, Offset offset, const Pieces
 Result<Transferred> PosixStorage::transfer(Direction direction, std::span<const Extent> extents,
                                            std::span<const Span> memory) {
   const bool reads = direction == Direction::kRead;
-  if (auto valid = check_request(extents, memory); !valid) return fail_here(valid.error().code, valid.error().what);
   Transferred moved;
   MemoryCursor cursor(memory);
   RunCursor runs(extents);
@@ -270,8 +297,10 @@ Result<Transferred> PosixStorage::map(Extent range, bool writes, const MapBody& 
   if (present.empty()) return moved;
   auto mapping = Mapping::make(fd_, present, writes);
   if (!mapping) return cannot(mapping.error().sys_errno);
+  const Mapping::Watch watch(**mapping);
+  if (writes) touched_ = true;
   moved.bytes = body((*mapping)->data(), present.length);
-  if (!(*mapping)->whole()) return cannot(0);
+  if (!watch.whole()) return cannot(0);
   return moved;
 }
 
@@ -285,6 +314,7 @@ Status PosixStorage::resize(Bytes size) {
   RETURN_IF_ERROR(check_writable("resizing"));
   const std::string what = "resizing to " + std::to_string(size) + " bytes";
   if (size < 0) return fail_here(Code::kArgument, what);
+  kept_.clear();
   if (uninterrupted([&] { return calls_.ftruncate(fd_, size); }) == 0) return {};
   return fail_errno(errno, what, path_);
 }
@@ -312,7 +342,14 @@ Status PosixStorage::extend_by_a_byte(Bytes size) {
   return {};
 }
 
+void PosixStorage::note_time() {
+  if (touched_.exchange(false)) ::futimens(fd_, nullptr);
+}
+
+// A page that has been synced is as dear to write to in a mapping as by a call, but in memory.
 Status PosixStorage::sync() {
+  if (!in_memory_) kept_.clear();
+  note_time();
   if (uninterrupted([&] { return calls_.fsync(fd_); }) == 0) return {};
   if (errno == EINVAL) return {};  // a device without anything to sync, such as /dev/null
   return fail_errno(errno, "syncing", path_);

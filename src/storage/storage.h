@@ -26,9 +26,10 @@ struct Caps {
 
 // How far a transfer went. A read stops at the end of the file; a write moves all or fails.
 struct Transferred {
-  Bytes bytes = 0;            // bytes moved, a prefix of the request in the order of its extents
-  bool eof = false;           // a read met the end of the file before it had all it asked for
-  std::int64_t requests = 0;  // operations of the system that it took: calls, messages
+  Bytes bytes = 0;   // bytes moved, a prefix of the request in the order of its extents
+  bool eof = false;  // a read met the end of the file before it had all it asked for
+  std::int64_t requests =
+      0;  // operations of the system that it took: calls, messages; 0 where it found memory to copy to
 
   // What came after it, with it.
   Transferred& operator+=(const Transferred& next) {
@@ -124,8 +125,9 @@ struct OpenMode {
   bool read = false;
   bool write = false;
   bool create = false;
-  bool exclusive = false;  // with create: fail where the file exists
-  int permissions = 0666;  // of a created file, before the umask
+  bool exclusive = false;       // with create: fail where the file exists
+  int permissions = 0666;       // of a created file, before the umask
+  bool keeps_mappings = false;  // of what is written again and again at the same places, if it can
 };
 
 }  // namespace stridio
