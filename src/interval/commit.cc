@@ -105,9 +105,10 @@ void IntervalFile::free_all_but(const Mine& mine) {
   Bytes bytes = 0;
   for (const Fragment& each : written_.told_fragments) bytes += each.stored.length;
   const auto free_between = [&](Offset begin, Offset end) {
-    const Extent whole{up_to_cell(begin), down_to_cell(end) - up_to_cell(begin)};
+    const Extent whole = whole_cells({begin, end - begin});
     if (!whole.empty()) freed.push_back(whole);
   };
+  Extent chunk = chunk_;
   auto next = kept.begin();
   for (const Extent& run : stored.runs) {
     Offset at = run.offset;
@@ -116,11 +117,14 @@ void IntervalFile::free_all_but(const Mine& mine) {
       at = next->end();
       bytes += next->length;
     }
-    free_between(at, run.end());
+    // The rest of its last cell, in which nothing is stored.
+    const bool before_chunk = run.end() == chunk_.offset && ends_in_cell() && at <= down_to_cell(run.end());
+    if (before_chunk) chunk = whole_cells(chunk_);
+    free_between(at, before_chunk || padded_.contains(run.end()) ? up_to_cell(run.end()) : run.end());
   }
   std::vector<Fragment> fragments;
   each_cell(kept, part.sums, [&](Extent cell, std::uint32_t sum) { fragments.push_back({cell, sum}); });
-  free_.insert(free_.end(), freed.begin(), freed.end());  // all of them or, for want of memory, none
+  add_free(freed, chunk);  // all of them or, for want of memory, none
   written_.bytes = bytes;
   written_.fragments = std::move(fragments);
 }

@@ -2,6 +2,7 @@
 // outside: what is not exactly right is refused.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -102,6 +103,10 @@ Result<Part> decode_part(std::span<const std::byte> bytes, const PartEntry& entr
 // The part of `run` that lies in the cell of `offset`, which lies in it.
 inline Offset down_to_cell(Offset offset) { return offset / kCell * kCell; }
 inline Offset up_to_cell(Offset offset) { return down_to_cell(offset + kCell - 1); }
+inline Extent whole_cells(Extent extent) {
+  const Offset begin = up_to_cell(extent.offset);
+  return {begin, std::max<Bytes>(0, down_to_cell(extent.end()) - begin)};
+}
 inline Extent cell_at(Extent run, Offset offset) { return intersect(run, {down_to_cell(offset), kCell}); }
 inline std::int64_t cells_of(Extent run) { return run.empty() ? 0 : (run.end() - 1) / kCell - run.offset / kCell + 1; }
 

@@ -10,7 +10,9 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
+#include <span>
 
 #include "base/worker.h"
 #include "collective/agreement.h"
@@ -179,6 +181,11 @@ class IntervalFile final : public Storage {
   std::vector<Extent> stored_space(Extent taken) const;
   Status take_extents(Bytes bytes);
   Status take_chunk(Bytes bytes);
+  bool ends_in_cell() const;
+  Extent leave_cell();
+  bool change_chunk(Bytes bytes);
+  void find_whole(Bytes bytes);
+  void add_free(std::span<const Extent> freed, Extent chunk);
   Offset end_of_expected();
   Extent allocate_last(Bytes bytes);
   Result<std::vector<Extent>> allocate(Bytes bytes);
@@ -253,6 +260,8 @@ class IntervalFile final : public Storage {
   Bytes taken_ = 0;                        // of it, where there is one rank
   std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
   Extent chunk_;                           // the one in use
+  std::set<Offset> padded_;                // where what was stored ends, and has the rest of its cell to itself
+  bool reuses_ = false;                    // space, in this epoch
   Bytes expected_ = 0;                     // about to be written
   Offset reach_ = 0;         // behind all that this one has used, or made the file reach, since the last commit
   Offset lengthened_ = 0;    // so far the file reaches, as this one knows

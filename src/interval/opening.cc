@@ -298,6 +298,8 @@ void IntervalFile::adopt(std::shared_ptr<Generation> generation, const std::vect
   seen_.generation = std::move(generation);
   chunk_ = {};
   free_.clear();
+  padded_.clear();
+  reuses_ = false;
   taken_ = 0;
   expected_ = 0;
   reach_ = 0;

@@ -11,6 +11,7 @@ namespace stridio {
 namespace {
 
 constexpr Bytes kLeastChunk = 4 * kCell, kLargestChunk = Bytes{16} << 20;
+constexpr Bytes kLarge = 16 * kCell;  // a write: the rest of a cell is little beside it
 
 }  // namespace
 
@@ -81,8 +82,11 @@ Status IntervalFile::take_chunk(Bytes bytes) {
   return take_extents(std::max(wanted, std::clamp(written_.bytes / 8, kLeastChunk, kLargestChunk)));
 }
 
-// One extent at least; as few as can be.
+// One extent at least; as few as can be. What is written over is written again, in the same lengths most often: where a large write
+// has its cells to itself, the next one but one finds them free, and lies there as this one did.
 Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
+  const bool in_own_cells = reuses_ && bytes >= kLarge;
+  if (in_own_cells) find_whole(bytes);
   std::vector<Extent> taken;
   while (bytes > 0) {
     if (chunk_.empty()) {
@@ -101,23 +105,65 @@ Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
     }
     bytes -= part.length;
   }
+  if (in_own_cells) chunk_ = leave_cell();
   return taken;
+}
+
+// Whether the chunk begins within a cell whose rest it has.
+bool IntervalFile::ends_in_cell() const {
+  return chunk_.offset % kCell != 0 && chunk_.end() >= up_to_cell(chunk_.offset);
+}
+
+// What the chunk has besides the rest of a cell, which nobody gets: it is free when what lies before it is.
+Extent IntervalFile::leave_cell() {
+  if (ends_in_cell()) padded_.insert(chunk_.offset);
+  return whole_cells(chunk_);
+}
+
+// Whether the chunk is a free extent now that has so many bytes.
+bool IntervalFile::change_chunk(Bytes bytes) {
+  const auto enough =
+      std::find_if(free_.rbegin(), free_.rend(), [&](const Extent& each) { return each.length >= bytes; });
+  if (enough == free_.rend()) return false;
+  const Extent rest = leave_cell();
+  chunk_ = *enough;
+  if (rest.empty())
+    free_.erase(std::next(enough).base());
+  else
+    *enough = rest;
+  return true;
+}
+
+// So many bytes come next, in cells of their own: in one extent if there is one, else in the lowest ones.
+void IntervalFile::find_whole(Bytes bytes) {
+  add_free({}, leave_cell());
+  change_chunk(bytes);
+}
+
+// Extents of cells that nobody has any more, and what the chunk is: of the cell in which it begins it stays the rest. The lowest free
+// ones come next.
+void IntervalFile::add_free(std::span<const Extent> freed, Extent chunk) {
+  const Extent rest = whole_cells(chunk);
+  std::vector<Extent> all(freed.begin(), freed.end());
+  all.insert(all.end(), free_.begin(), free_.end());
+  if (!rest.empty()) all.push_back(rest);
+  std::sort(all.begin(), all.end(), [](const Extent& a, const Extent& b) { return a.offset > b.offset; });
+  std::vector<Extent> joined;
+  for (const Extent& each : all) {
+    if (!joined.empty() && each.end() == joined.back().offset)
+      joined.back() = {each.offset, each.length + joined.back().length};
+    else
+      joined.push_back(each);
+  }
+  for (const Extent& each : freed) padded_.erase(padded_.lower_bound(each.offset), padded_.lower_bound(each.end()));
+  free_ = std::move(joined);
+  chunk_ = rest.empty() ? chunk : Extent{chunk.offset, rest.offset - chunk.offset};
+  reuses_ = reuses_ || !freed.empty();
 }
 
 // Metadata are one run.
 Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
-  while (chunk_.length < bytes) {
-    const auto enough =
-        std::find_if(free_.rbegin(), free_.rend(), [&](const Extent& each) { return each.length >= bytes; });
-    if (enough == free_.rend()) {
-      RETURN_IF_ERROR(take_extents(bytes));
-      continue;
-    }
-    const Extent rest{up_to_cell(chunk_.offset), down_to_cell(chunk_.end()) - up_to_cell(chunk_.offset)};
-    chunk_ = *enough;
-    free_.erase(std::next(enough).base());
-    if (!rest.empty()) free_.push_back(rest);
-  }
+  while (chunk_.length < bytes && !change_chunk(bytes)) RETURN_IF_ERROR(take_extents(bytes));
   const Extent taken{chunk_.offset, bytes};
   chunk_ = {taken.end(), chunk_.length - bytes};
   reach_ = std::max(reach_, taken.end());
