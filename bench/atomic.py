@@ -2,12 +2,14 @@
 """Measures atomic mode: ranks write overlapping tiles, and tiles of their own, all at once.
 
 On memory (/dev/shm) and on slow storage (bench/slowfs), stock MPI-IO and Stridio, on flat and on
-interval files, atomic mode and not. The tiles of a repetition are one independent write a rank; medians. The machine should be idle
-otherwise. The limit is one contiguous pwrite a rank of as many bytes. Exit status 1: overlapping tiles are not as many times
-faster than stock's as they should be, or private tiles in atomic mode take longer than without it.
+interval files, atomic mode and not. The tiles of a repetition are one independent write a rank;
+medians of all rounds. The machine should be idle otherwise. The limit is one contiguous pwrite a rank
+of as many bytes. Exit status 1: overlapping tiles are not as many times faster than stock's as they
+should be, or private tiles in atomic mode take longer than without it.
 """
 
 import argparse
+import itertools
 import signal
 import statistics
 import sys
@@ -39,19 +41,19 @@ def measure(arguments, folder, mpi, kind, ghost, mode):
         if status != 0:
             raise BenchError(program.explain(status))
     (folder / "picture").unlink()
-    return statistics.median(times) * 1e3
+    return times
 
 
 def measure_storage(arguments, name, folder, lines, missed):
     for mpi in (MPIS[each] for each in arguments.mpis):
         for ghost in (arguments.ghost, 0):
-            # The modes side by side: what else the machine does meets both.
-            found = {
-                (kind, mode): measure(arguments, folder, mpi, kind, ghost, mode)
-                for kind in FILES
-                for mode in MODES
-            }
-            limit = measure(arguments, folder, mpi, "limit", ghost, "limit")
+            # The modes side by side, all several times: what else the machine does meets both.
+            all_times = {}
+            for _ in range(arguments.rounds):
+                for kind, mode in [*itertools.product(FILES, MODES), ("limit", "limit")]:
+                    all_times.setdefault((kind, mode), []).extend(measure(arguments, folder, mpi, kind, ghost, mode))
+            found = {what: statistics.median(times) * 1e3 for what, times in all_times.items()}
+            limit = found["limit", "limit"]
             times = [f"{found[kind, mode]:.2f}" for kind in FILES for mode in MODES] + [f"{limit:.2f}"]
             faster = {kind: found["stock", "atomic"] / found[kind, "atomic"] for kind in OURS}
             cost = {kind: found[kind, "atomic"] / found[kind, "nonatomic"] for kind in OURS}
@@ -79,6 +81,7 @@ def parse_arguments():
     add("--tile", type=words, default=("1024", "256"), metavar="W,H", help="ints (1024,256)")
     add("--ghost", type=int, default=16, help="ints that neighbours share on each side (16)")
     add("--latency", type=float, default=1, metavar="MS", help="of a slow request (1)")
+    add("--rounds", type=int, default=3, metavar="N", help="(3)")
     add("--repetitions", type=int, default=15, metavar="N", help="(15)")
     add("--build", type=Path, default=ROOT / "build/release", help="of Stridio (build/release)")
     return parser.parse_args()

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/guarded.h"
 #include "collective/agreement.h"
 
 namespace stridio {
@@ -19,12 +20,20 @@ constexpr Offset kFirstOpener = kIntervalLocks.offset + kIntervalLocks.length;
 constexpr Extent kCrossing{kFirstOpener + 1, Bytes{1} << 48};
 constexpr std::uint32_t kAccesses = 1 << 16;  // places a rank has in the crossing
 
-// The intervals are given back first: for them others wait.
+// The intervals are given back first: for them others wait. For the storage nobody waits who has a worker for that.
 class Held final : public RangeLock {
  public:
-  Held(RangeTable& table, RangeTable::Ticket own) : table_(table), own_(own) {}
+  Held(RangeTable& table, RangeTable::Ticket own, Worker* releasing)
+      : table_(table), own_(own), releasing_(releasing) {}
   ~Held() override {
     intervals_.reset();
+    if (openers_ && releasing_) {
+      (void)guarded([&]() -> Status {
+        auto lock = std::make_shared<std::unique_ptr<RangeLock>>(std::move(openers_));
+        releasing_->post_or_run([lock] { lock->reset(); });
+        return {};
+      });
+    }
     openers_.reset();
     table_.release(own_);
   }
@@ -34,6 +43,7 @@ class Held final : public RangeLock {
  private:
   RangeTable& table_;
   const RangeTable::Ticket own_;
+  Worker* const releasing_;
   std::unique_ptr<RangeLock> intervals_, openers_;
 };
 
@@ -44,8 +54,8 @@ bool is_refused(const Error& error) { return error.code == Code::kFileInUse || e
 
 }  // namespace
 
-Result<std::unique_ptr<Atomicity>> Atomicity::start(Group& group, Storage& storage, bool readable) {
-  std::unique_ptr<Atomicity> made(new Atomicity(storage));
+Result<std::unique_ptr<Atomicity>> Atomicity::start(Group& group, Storage& storage, bool readable, bool far) {
+  std::unique_ptr<Atomicity> made(new Atomicity(storage, far));
   ASSIGN_OR_RETURN(made->locks_, make_lock_manager(group, storage));
   Status mine;
   const IntervalLock any;  // whether locks can be had shows at the first try
@@ -103,7 +113,7 @@ Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, Lock
 }
 
 Result<std::unique_ptr<RangeLock>> Atomicity::hold(Extent range, LockMode mode, bool whole_range) {
-  auto held = std::make_unique<Held>(own_, own_.acquire(range, mode));
+  auto held = std::make_unique<Held>(own_, own_.acquire(range, mode), far_ ? &releasing_ : nullptr);
   // First, as it asks the storage: nobody should wait for that.
   ASSIGN_OR_RETURN(auto openers, exclude_openers(range, mode, whole_range));
   held->set_openers(std::move(openers));

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/worker.h"
 #include "file/file.h"
 #include "interval/lock.h"
 #include "interval/sets.h"
@@ -14,9 +15,9 @@ namespace stridio {
 
 class Atomicity {
  public:
-  // Collective. `storage` must outlive it, and it what hold() gives. kUnsupportedOperation where the ranks share no
-  // memory and the storage has no locks.
-  static Result<std::unique_ptr<Atomicity>> start(Group& group, Storage& storage, bool readable);
+  // Collective. `storage` must outlive it, and it what hold() gives. `far`: the storage's locks are given back in the
+  // background. kUnsupportedOperation where the ranks share no memory and the storage has no locks.
+  static Result<std::unique_ptr<Atomicity>> start(Group& group, Storage& storage, bool readable, bool far);
 
   // Collective: the ranks' views from now on. Nobody is in an access. Where the sets cannot be had, for want of memory, all
   // counts as shared by all.
@@ -32,11 +33,12 @@ class Atomicity {
   const IntervalSets& sets() const { return sets_; }
 
  private:
-  explicit Atomicity(Storage& storage) : storage_(storage) {}
+  Atomicity(Storage& storage, bool far) : storage_(storage), far_(far) {}
   Status join_openers(bool readable);
   Result<std::unique_ptr<RangeLock>> exclude_openers(Extent range, LockMode mode, bool whole_range);
 
   Storage& storage_;
+  const bool far_;
   std::unique_ptr<LockManager> locks_;
   IntervalSets sets_;
   bool known_ = false;                   // the sets
@@ -45,6 +47,7 @@ class Atomicity {
   bool may_be_alone_ = false;            // the first of the file's openers
   std::atomic<std::uint32_t> accesses_{0};
   std::uint32_t place_ = 0;
+  Worker releasing_;  // ends first
 };
 
 }  // namespace stridio

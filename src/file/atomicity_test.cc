@@ -213,7 +213,7 @@ TEST_P(AtomicityTest, OnlySharedIntervalsAreLocked) {
     run_threads(2, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
       auto storage = open_posix(folder_ + "/data", {.read = true, .write = true, .create = true});
       ASSERT_TRUE(storage) << storage.error().text();
-      auto atomicity = Atomicity::start(group, **storage, true);
+      auto atomicity = Atomicity::start(group, **storage, true, overlap);
       ASSERT_TRUE(atomicity) << atomicity.error().text();
       (*atomicity)->cut(group, {group.rank() * 8, 1, Pattern::run(0, overlap ? 9 : 8), 16});
       EXPECT_EQ((*atomicity)->sets().shared().empty(), !overlap);
@@ -226,7 +226,10 @@ TEST_P(AtomicityTest, OnlySharedIntervalsAreLocked) {
         most = std::max<int>(most, inside);
         --inside;
       }
+      atomicity->reset();
       ASSERT_TRUE(group.barrier());
+      if (group.rank() != 0) return;
+      EXPECT_TRUE((*storage)->lock(kWholeFile, LockMode::kExclusiveNow)) << "something is still held";
     });
     EXPECT_EQ(most, overlap ? 1 : 2);
   }
