@@ -1,6 +1,7 @@
 // Where what is written over and over lies in the stored file.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -69,10 +70,16 @@ TEST(Space, WhatIsWrittenAgainLiesWhereItLayBefore) {
 TEST(Space, NoByteIsStoredWhereAnotherIsStillNeeded) {
   const std::uint64_t seed = seed_of_this_run();
   constexpr Bytes kHalf = 6 * kLarge, kStep = kCell / 4;
+  constexpr std::array<Bytes, 6> kQuarters{1, 65, 2, 4, 66, 15};
   SummedRequests far;
   far.write = {.depth = 2, .unit = 4 * kCell, .extend_first = true};
   far.worth_extending = 2 * kCell;
-  for (const auto& [ranks, requests] : {std::pair{1, SummedRequests()}, {3, SummedRequests()}, {2, far}}) {
+  struct Case {
+    int ranks, epochs;
+    SummedRequests requests;
+  };
+  for (const auto& [ranks, epochs, requests] : {Case{1, 4, {}}, {3, 4, {}}, {2, 80, far}}) {
+    const int turns = 1600 / epochs;
     const auto file = make_memory_file();
     ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
     run_threads(ranks, {}, [&](Group& group) {
@@ -83,20 +90,46 @@ TEST(Space, NoByteIsStoredWhereAnotherIsStillNeeded) {
       const Extent own{group.rank() * 2 * kHalf, 2 * kHalf};
       ASSERT_TRUE(write_list(stored, {&own, 1}, oracle.bytes));
       const auto write = [&](int thread, int epoch) {
-        Random random(seed + static_cast<std::uint64_t>(100 * group.rank() + 10 * epoch + thread));
-        for (int turn = 0; turn < 60; ++turn) {
-          const Bytes most = draw(random, 0, 2) > 0 ? 3 * kLarge : 3 * kCell;
-          // Often ends within the cells are the same.
-          const Bytes length = draw(random, 0, 1) > 0 ? draw(random, 1, most) : draw(random, 1, most / kStep) * kStep;
-          const Offset at = thread * kHalf + draw(random, 0, kHalf - length);
-          Data data = random_data(random, length);
-          const Extent extent{own.offset + at, length}, mine{at, length};
+        SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed));
+        Random random(seed + static_cast<std::uint64_t>(1000 * group.rank() + 10 * epoch + thread));
+        std::unique_ptr<IntervalFile::Whole> whole;  // of which the last bytes count later
+        Extent whole_extent;
+        Data whole_data;
+        const auto note = [&](Extent extent, const Data& data) {
+          std::copy(data.begin(), data.end(), oracle.bytes.begin() + (extent.offset - own.offset));
+        };
+        for (int turn = 0; turn < turns; ++turn) {
+          // Mostly the same ones again, whose ends lie in the same quarters of cells.
+          Bytes length = draw(random, 1, draw(random, 0, 1) > 0 ? 3 * kLarge : 3 * kCell);
+          Offset at = draw(random, 0, kHalf - length);
+          if (draw(random, 0, 4) > 0) {
+            const auto which = static_cast<std::size_t>(draw(random, 0, std::ssize(kQuarters) - 1));
+            length = kQuarters[which] * kStep;
+            at = static_cast<Offset>(which) * kHalf / std::ssize(kQuarters);
+          }
+          const Extent extent{own.offset + thread * kHalf + at, length};
+          Data data(static_cast<std::size_t>(length), static_cast<std::byte>(random()));
           if (draw(random, 0, 1) > 0) stored.expect_write(length);
-          ASSERT_TRUE(write_list(stored, {&extent, 1}, data)) << "STRIDIO_SEED=" << seed;
-          std::copy(data.begin(), data.end(), oracle.bytes.begin() + mine.offset);
+          if (whole && draw(random, 0, 2) == 0) {
+            EXPECT_EQ(whole->count(), true);
+            note(whole_extent, whole_data);
+            whole.reset();
+          }
+          if (!whole && draw(random, 0, 2) == 0) {
+            whole = stored.begin_whole();
+            whole_extent = extent;
+            ASSERT_TRUE(write_list(*whole, {&extent, 1}, data));
+            whole_data = std::move(data);
+          } else {
+            ASSERT_TRUE(write_list(stored, {&extent, 1}, data));
+            note(extent, data);
+          }
         }
+        if (!whole) return;
+        EXPECT_EQ(whole->count(), true);
+        note(whole_extent, whole_data);
       };
-      for (int epoch = 0; epoch < 4; ++epoch) {
+      for (int epoch = 0; epoch < epochs; ++epoch) {
         std::thread other(write, 1, epoch);
         write(0, epoch);
         other.join();

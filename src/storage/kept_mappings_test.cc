@@ -95,18 +95,20 @@ TEST_F(Kept, OtherRequestsTakeCalls) {
   }
 }
 
+// Of the last page it may have some bytes still.
 TEST_F(Kept, AFileThatWasCutOffGrowsAgain) {
   const std::vector<Extent> extents{{0, kBytes}};
-  for (const bool by_others : {false, true}) {
-    write(extents, 'a');
-    EXPECT_FALSE(write(extents, 'a'));
-    if (by_others)
-      ASSERT_EQ(::truncate(path_.c_str(), 5000), 0);
-    else
-      ASSERT_TRUE(storage_->resize(5000));
-    EXPECT_TRUE(write(extents, 'b'));
-    EXPECT_TRUE(stored() == std::string(kBytes, 'b'));
-  }
+  for (const bool by_others : {false, true})
+    for (const Bytes left : {Bytes{5000}, kBytes - 1}) {
+      write(extents, 'a');
+      EXPECT_FALSE(write(extents, 'a'));
+      if (by_others)
+        ASSERT_EQ(::truncate(path_.c_str(), left), 0);
+      else
+        ASSERT_TRUE(storage_->resize(left));
+      EXPECT_TRUE(write(extents, 'b'));
+      EXPECT_TRUE(stored() == std::string(kBytes, 'b'));
+    }
 }
 
 TEST_F(Kept, WhatIsCutOffMeanwhileIsNoCrash) {
