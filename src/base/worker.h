@@ -11,7 +11,8 @@
 
 namespace stridio {
 
-// A thread that takes none of the program's signals: they are the business of the program's own threads.
+// A thread that takes none of the program's signals, but those that it causes itself: they are the business of the program's own
+// threads.
 std::thread start_without_signals(std::function<void()> body);
 
 // Thread-safe. The thread starts with the first task; the destructor runs what is left and joins it.

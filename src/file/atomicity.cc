@@ -20,20 +20,12 @@ constexpr Offset kFirstOpener = kIntervalLocks.offset + kIntervalLocks.length;
 constexpr Extent kCrossing{kFirstOpener + 1, Bytes{1} << 48};
 constexpr std::uint32_t kAccesses = 1 << 16;  // places a rank has in the crossing
 
-// The intervals are given back first: for them others wait. For the storage nobody waits who has a worker for that.
+// The intervals are given back first: for them others wait.
 class Held final : public RangeLock {
  public:
-  Held(RangeTable& table, RangeTable::Ticket own, Worker* releasing)
-      : table_(table), own_(own), releasing_(releasing) {}
+  Held(RangeTable& table, RangeTable::Ticket own) : table_(table), own_(own) {}
   ~Held() override {
     intervals_.reset();
-    if (openers_ && releasing_) {
-      (void)guarded([&]() -> Status {
-        auto lock = std::make_shared<std::unique_ptr<RangeLock>>(std::move(openers_));
-        releasing_->post_or_run([lock] { lock->reset(); });
-        return {};
-      });
-    }
     openers_.reset();
     table_.release(own_);
   }
@@ -43,8 +35,25 @@ class Held final : public RangeLock {
  private:
   RangeTable& table_;
   const RangeTable::Ticket own_;
-  Worker* const releasing_;
   std::unique_ptr<RangeLock> intervals_, openers_;
+};
+
+// One that nobody waits for, as a rule: it is given back in the background if nothing else is under way there.
+class ReleasedBeside final : public RangeLock {
+ public:
+  ReleasedBeside(std::unique_ptr<RangeLock> lock, Worker& worker) : lock_(std::move(lock)), worker_(worker) {}
+  ~ReleasedBeside() override {
+    if (!worker_.idle_within(std::chrono::microseconds(0))) return;
+    (void)guarded([&]() -> Status {
+      const auto lock = std::make_shared<std::unique_ptr<RangeLock>>(std::move(lock_));
+      worker_.post_or_run([lock] { lock->reset(); });
+      return {};
+    });
+  }
+
+ private:
+  std::unique_ptr<RangeLock> lock_;
+  Worker& worker_;
 };
 
 bool has_no_locks(const Error& error) { return error.code == Code::kUnsupportedOperation; }
@@ -104,6 +113,7 @@ Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, Lock
   if (may_be_alone_ && !whole_range) {
     const Offset place = static_cast<Offset>(std::uint64_t{place_} * kAccesses + accesses_++ % kAccesses);
     auto crossing = storage_.lock({kCrossing.offset + place, 1}, LockMode::kExclusiveNow);
+    if (crossing && far_) return std::make_unique<ReleasedBeside>(*std::move(crossing), releasing_);
     if (crossing || !(is_refused(crossing.error()) || has_no_locks(crossing.error()))) return crossing;
   }
   const Extent bytes = intersect(range, {0, kSideRange});
@@ -113,7 +123,7 @@ Result<std::unique_ptr<RangeLock>> Atomicity::exclude_openers(Extent range, Lock
 }
 
 Result<std::unique_ptr<RangeLock>> Atomicity::hold(Extent range, LockMode mode, bool whole_range) {
-  auto held = std::make_unique<Held>(own_, own_.acquire(range, mode), far_ ? &releasing_ : nullptr);
+  auto held = std::make_unique<Held>(own_, own_.acquire(range, mode));
   // First, as it asks the storage: nobody should wait for that.
   ASSIGN_OR_RETURN(auto openers, exclude_openers(range, mode, whole_range));
   held->set_openers(std::move(openers));

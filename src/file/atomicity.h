@@ -15,8 +15,8 @@ namespace stridio {
 
 class Atomicity {
  public:
-  // Collective. `storage` must outlive it, and it what hold() gives. `far`: the storage's locks are given back in the
-  // background. kUnsupportedOperation where the ranks share no memory and the storage has no locks.
+  // Collective. `storage` must outlive it, and it what hold() gives. `far`: locks of the storage that nobody waits for are given
+  // back in the background. kUnsupportedOperation where the ranks share no memory and the storage has no locks.
   static Result<std::unique_ptr<Atomicity>> start(Group& group, Storage& storage, bool readable, bool far);
 
   // Collective: the ranks' views from now on. Nobody is in an access. Where the sets cannot be had, for want of memory, all

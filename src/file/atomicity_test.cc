@@ -18,6 +18,7 @@
 #include "storage/posix.h"
 #include "support/history.h"
 #include "support/random_pattern.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -213,7 +214,7 @@ TEST_P(AtomicityTest, OnlySharedIntervalsAreLocked) {
     run_threads(2, {.ranks_per_node = 0, .shared_memory = GetParam()}, [&](Group& group) {
       auto storage = open_posix(folder_ + "/data", {.read = true, .write = true, .create = true});
       ASSERT_TRUE(storage) << storage.error().text();
-      auto atomicity = Atomicity::start(group, **storage, true, overlap);
+      auto atomicity = Atomicity::start(group, **storage, true, false);
       ASSERT_TRUE(atomicity) << atomicity.error().text();
       (*atomicity)->cut(group, {group.rank() * 8, 1, Pattern::run(0, overlap ? 9 : 8), 16});
       EXPECT_EQ((*atomicity)->sets().shared().empty(), !overlap);
@@ -226,13 +227,55 @@ TEST_P(AtomicityTest, OnlySharedIntervalsAreLocked) {
         most = std::max<int>(most, inside);
         --inside;
       }
-      atomicity->reset();
-      ASSERT_TRUE(group.barrier());
-      if (group.rank() != 0) return;
-      EXPECT_TRUE((*storage)->lock(kWholeFile, LockMode::kExclusiveNow)) << "something is still held";
     });
     EXPECT_EQ(most, overlap ? 1 : 2);
   }
+}
+
+// What it has locked takes its time to be given back: till `let_go`, or for five seconds.
+class SlowToRelease final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
+    ASSIGN_OR_RETURN(auto lock, Wrapped::lock(range, mode));
+    return std::make_unique<Lock>(*this, std::move(lock));
+  }
+  std::atomic<bool> let_go = true;
+  std::atomic<int> held = 0, given_up = 0;
+
+ private:
+  class Lock final : public RangeLock {
+   public:
+    Lock(SlowToRelease& storage, std::unique_ptr<RangeLock> lock) : storage_(storage), lock_(std::move(lock)) {
+      ++storage_.held;
+    }
+    ~Lock() override {
+      for (int i = 0; i < 5000 && !storage_.let_go; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (!storage_.let_go) ++storage_.given_up;
+      --storage_.held;
+    }
+
+   private:
+    SlowToRelease& storage_;
+    const std::unique_ptr<RangeLock> lock_;
+  };
+};
+
+TEST(Atomicity, NobodyWaitsForTheReleaseOfAFarLockOfHisOwn) {
+  run_threads(1, {}, [&](Group& group) {
+    SlowToRelease storage;
+    auto atomicity = Atomicity::start(group, storage, true, true);
+    ASSERT_TRUE(atomicity) << atomicity.error().text();
+    (*atomicity)->cut(group, {0, 1, Pattern::run(0, 8), 8});
+    const int before = storage.held;
+    storage.let_go = false;
+    ASSERT_TRUE((*atomicity)->hold({0, 8}, LockMode::kExclusive, false));  // and no longer
+    EXPECT_EQ(storage.held, before + 1);
+    storage.let_go = true;
+    atomicity->reset();
+    EXPECT_EQ(storage.held, 0);
+    EXPECT_EQ(storage.given_up, 0);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, AtomicityTest, ::testing::Bool(),

@@ -185,6 +185,7 @@ class IntervalFile final : public Storage {
   Extent leave_cell();
   bool change_chunk(Bytes bytes);
   void find_whole(Bytes bytes);
+  void put_back(Extent rest);
   void add_free(std::span<const Extent> freed, Extent chunk);
   Offset end_of_expected();
   Extent allocate_last(Bytes bytes);
@@ -258,7 +259,7 @@ class IntervalFile final : public Storage {
   Bytes look_at_ = 0;                      // and without what this process has overwritten itself
   std::vector<Extent> space_;              // of the stored file, for all ranks to take from, in order
   Bytes taken_ = 0;                        // of it, where there is one rank
-  std::vector<Extent> free_;               // taken by this one, whole cells, the last to be used first;
+  std::vector<Extent> free_;               // taken by this one, whole cells as a rule, the last to be used first;
   Extent chunk_;                           // the one in use
   std::set<Offset> padded_;                // where what was stored ends, and has the rest of its cell to itself
   bool reuses_ = false;                    // space, in this epoch

@@ -95,6 +95,7 @@ Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
       free_.pop_back();
     }
     const Extent part{chunk_.offset, std::min(bytes, chunk_.length)};
+    padded_.erase(part.offset);
     chunk_ = {part.end(), chunk_.length - part.length};
     reach_ = std::max(reach_, part.end());
     expected_ = std::max<Bytes>(0, expected_ - part.length);
@@ -125,19 +126,33 @@ bool IntervalFile::change_chunk(Bytes bytes) {
   const auto enough =
       std::find_if(free_.rbegin(), free_.rend(), [&](const Extent& each) { return each.length >= bytes; });
   if (enough == free_.rend()) return false;
-  const Extent rest = leave_cell();
-  chunk_ = *enough;
-  if (rest.empty())
-    free_.erase(std::next(enough).base());
-  else
-    *enough = rest;
+  const Extent place = *enough, rest = leave_cell();
+  free_.erase(std::next(enough).base());
+  chunk_ = place;
+  if (!rest.empty()) put_back(rest);
   return true;
 }
 
 // So many bytes come next, in cells of their own: in one extent if there is one, else in the lowest ones.
 void IntervalFile::find_whole(Bytes bytes) {
-  add_free({}, leave_cell());
+  const Extent rest = leave_cell();
+  chunk_ = {};
+  if (!rest.empty()) put_back(rest);
   change_chunk(bytes);
+}
+
+// Among the free ones, the lowest of which are used first.
+void IntervalFile::put_back(Extent rest) {
+  auto next = std::lower_bound(free_.begin(), free_.end(), rest,
+                               [](const Extent& a, const Extent& b) { return a.offset > b.offset; });
+  if (next != free_.end() && next->end() == rest.offset)
+    *next = {next->offset, next->length + rest.length};
+  else
+    next = free_.insert(next, rest);
+  if (next == free_.begin() || std::prev(next)->offset != next->end()) return;
+  std::prev(next)->length += next->length;
+  std::prev(next)->offset = next->offset;
+  free_.erase(next);
 }
 
 // Extents of cells that nobody has any more, and what the chunk is: of the cell in which it begins it stays the rest. The lowest free
@@ -165,6 +180,7 @@ void IntervalFile::add_free(std::span<const Extent> freed, Extent chunk) {
 Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
   while (chunk_.length < bytes && !change_chunk(bytes)) RETURN_IF_ERROR(take_extents(bytes));
   const Extent taken{chunk_.offset, bytes};
+  padded_.erase(taken.offset);
   chunk_ = {taken.end(), chunk_.length - bytes};
   reach_ = std::max(reach_, taken.end());
   return taken;
@@ -177,7 +193,8 @@ void IntervalFile::expect_write(Bytes bytes) {
   const auto epoch = stay_in_epoch();
   const std::scoped_lock lock(mutex_);
   expected_ = bytes;
-  if (requests_.write.extend_first && bytes >= requests_.worth_extending) expected_end_ = end_of_expected();
+  // Space that is used again lies within the file, and in another order.
+  if (requests_.write.extend_first && bytes >= requests_.worth_extending && !reuses_) expected_end_ = end_of_expected();
 }
 
 // For the last of `bytes` bytes, at most one request; empty where they may lie anywhere.

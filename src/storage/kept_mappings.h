@@ -1,30 +1,32 @@
-// Mappings of what is written again and again, for the storages of a local file system: to copy into pages that are mapped
-// already takes no call of the system, and no turn among the writers of the file.
+// Mappings of what is written again and again to a file in memory: to copy into pages that are mapped already takes no look into
+// the page cache, and no turn among the writers of the file. (On a disk, pages that the kernel has written out meanwhile are dearer
+// to write to in a mapping than by a call.)
 #pragma once
 
-#include <array>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <vector>
 
 #include "base/extent.h"
 
 namespace stridio {
 
-// Thread-safe. The descriptor must outlive it.
+// Thread-safe.
 class KeptMappings {
  public:
   static constexpr Bytes kLeast = Bytes{64} << 10;  // a mapping of less is not worth finding again
+  static constexpr Bytes kMost = Bytes{1} << 30;    // mapped in all: the process is taken to use it
+  static constexpr int kCalls = 2;                  // these pay for the mapping's pages
 
   explicit KeptMappings(int fd) : fd_(fd) {}
 
-  // Copies a request into the mapping that is kept of its extents; false where it has to be written by calls: if they have not
-  // been asked for before (but are remembered now), or something was in the way, and some of it may have been stored. `settled`
-  // says of their bounds whether the file has them and nobody is making it longer.
-  bool store(std::span<const Extent> extents, std::span<const Span> memory, const std::function<bool(Extent)>& settled);
-  // What was stored before, and is stored from now on by calls, is as if nothing had been remembered.
+  // Copies a request into the mapping that is kept of its extents; false where it has to be written by calls: the first kCalls
+  // times (it is remembered), or where something was in the way, and some of it may have been stored. `has` says whether the file
+  // has the range.
+  bool store(std::span<const Extent> extents, std::span<const Span> memory, const std::function<bool(Extent)>& has);
+  // As if nothing had been written yet.
   void clear();
 
  private:
@@ -34,8 +36,8 @@ class KeptMappings {
 
   const int fd_;
   std::mutex mutex_;
-  std::array<std::shared_ptr<Kept>, 64> kept_;
-  std::size_t oldest_ = 0;
+  std::deque<std::shared_ptr<Kept>> kept_;  // the oldest first
+  Bytes length_ = 0;                        // of them
 };
 
 }  // namespace stridio

@@ -2,13 +2,20 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <pthread.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
+#include "base/worker.h"
 #include "storage/posix_calls.h"
 #include "storage/testing/temp_directory.h"
 
@@ -20,6 +27,20 @@ constexpr Bytes kBytes = 2 * KeptMappings::kLeast;
 class Kept : public ::testing::Test {
  protected:
   void SetUp() override {
+    char name[] = "/dev/shm/stridio-kept-XXXXXX";
+    struct statfs info;
+    if (::mkdtemp(name) == nullptr) GTEST_SKIP() << "there is no /dev/shm";
+    folder_ = name;
+    if (::statfs(name, &info) != 0 || info.f_type != TMPFS_MAGIC) GTEST_SKIP() << "/dev/shm is not in memory";
+    open(folder_ + "/data");
+  }
+  void TearDown() override {
+    storage_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void open(const std::string& path) {
+    path_ = path;
     calls_made = 0;
     PosixCalls calls;
     calls.pwritev = [](int fd, const iovec* pieces, int count, off_t offset) {
@@ -29,9 +50,12 @@ class Kept : public ::testing::Test {
     auto opened = open_posix(path_, {.read = true, .write = true, .create = true, .keeps_mappings = true}, calls);
     ASSERT_TRUE(opened) << opened.error().text();
     storage_ = *std::move(opened);
-    if (!storage_->caps().maps) GTEST_SKIP() << "the file system of " << path_ << " is not mapped";
   }
 
+  // As often as calls are made for them.
+  void write_at_first(const std::vector<Extent>& extents, char value) {
+    for (int i = 0; i < KeptMappings::kCalls; ++i) EXPECT_TRUE(write(extents, value));
+  }
   // Whether calls were needed.
   bool write(const std::vector<Extent>& extents, char value) {
     Bytes size = 0;
@@ -54,17 +78,16 @@ class Kept : public ::testing::Test {
   }
 
   static std::atomic<int> calls_made;
-  TempDirectory folder_;
-  const std::string path_ = folder_.file("data");
+  std::string folder_, path_;
   std::unique_ptr<Storage> storage_;
 };
 std::atomic<int> Kept::calls_made = 0;
 
 TEST_F(Kept, WhatIsWrittenAgainTakesNoCalls) {
   const std::vector<Extent> rows{{100000, kBytes}, {10, kBytes}, {300000, 5000}};
-  EXPECT_TRUE(write(rows, 'a'));
+  write_at_first(rows, 'a');
   const int before = calls_made;
-  EXPECT_EQ(before, 1) << "the last piece goes by itself";
+  EXPECT_EQ(before, KeptMappings::kCalls) << "the last piece goes by itself";
   EXPECT_FALSE(write(rows, 'b'));
   EXPECT_FALSE(write(rows, 'c'));
   EXPECT_EQ(calls_made, before);
@@ -80,7 +103,7 @@ TEST_F(Kept, LaterBytesOfOneRequestCount) {
   std::memset(data.data() + kBytes, 'b', kBytes);
   const std::vector<Extent> extents{{0, kBytes}, {kBytes / 2, kBytes}};
   const Span all{data.data(), 2 * kBytes};
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(storage_->writev(extents, {&all, 1}));
+  for (int i = 0; i <= KeptMappings::kCalls; ++i) ASSERT_TRUE(storage_->writev(extents, {&all, 1}));
   EXPECT_TRUE(stored() == std::string(kBytes / 2, 'a') + std::string(kBytes, 'b'));
 }
 
@@ -88,9 +111,11 @@ TEST_F(Kept, OtherRequestsTakeCalls) {
   const std::vector<Extent> little{{0, KeptMappings::kLeast - 1}};
   std::vector<Extent> far;
   for (Offset i = 0; i < 8; ++i) far.push_back({i << 22, kBytes / 8});
-  for (int i = 0; i < 3; ++i) {
+  const std::vector<Extent> longest{{KeptMappings::kMost, kBytes}, {0, kBytes}};
+  for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(write(little, 'a'));
     EXPECT_TRUE(write(far, 'b')) << "page tables for so little";
+    EXPECT_TRUE(write(longest, 'b'));
     EXPECT_TRUE(write({{i, kBytes}}, 'c'));
   }
 }
@@ -100,7 +125,7 @@ TEST_F(Kept, AFileThatWasCutOffGrowsAgain) {
   const std::vector<Extent> extents{{0, kBytes}};
   for (const bool by_others : {false, true})
     for (const Bytes left : {Bytes{5000}, kBytes - 1}) {
-      write(extents, 'a');
+      for (int i = 0; i < KeptMappings::kCalls; ++i) write(extents, 'a');
       EXPECT_FALSE(write(extents, 'a'));
       if (by_others)
         ASSERT_EQ(::truncate(path_.c_str(), left), 0);
@@ -111,37 +136,81 @@ TEST_F(Kept, AFileThatWasCutOffGrowsAgain) {
     }
 }
 
+// On the program's threads and on ours, which take no signals.
 TEST_F(Kept, WhatIsCutOffMeanwhileIsNoCrash) {
   const int fd = ::open(path_.c_str(), O_RDWR);
   std::vector<std::byte> data(kBytes);
   const Extent extent{0, kBytes};
   const Span all{data.data(), kBytes};
   bool cut = false;
-  const auto settled = [&](Extent bounds) {
+  const auto has = [&](Extent bounds) {
     EXPECT_EQ(bounds, extent);
     EXPECT_EQ(cut ? ::ftruncate(fd, 0) : 0, 0);
     return true;
   };
-  {
+  const auto test = [&] {
     KeptMappings kept(fd);
-    ASSERT_EQ(::ftruncate(fd, kBytes), 0);
-    EXPECT_FALSE(kept.store({&extent, 1}, {&all, 1}, settled));
-    EXPECT_TRUE(kept.store({&extent, 1}, {&all, 1}, settled));
-    cut = true;
-    EXPECT_FALSE(kept.store({&extent, 1}, {&all, 1}, settled));
+    const auto stores = [&] { return kept.store({&extent, 1}, {&all, 1}, has); };
     cut = false;
     ASSERT_EQ(::ftruncate(fd, kBytes), 0);
-    EXPECT_FALSE(kept.store({&extent, 1}, {&all, 1}, settled)) << "its pages are no longer the file's";
+    for (int i = 0; i < KeptMappings::kCalls; ++i) EXPECT_FALSE(stores());
+    EXPECT_TRUE(stores());
+    cut = true;
+    EXPECT_FALSE(stores());
+    cut = false;
+    ASSERT_EQ(::ftruncate(fd, kBytes), 0);
+    EXPECT_FALSE(stores()) << "its pages are no longer the file's";
     kept.clear();
-    EXPECT_FALSE(kept.store({&extent, 1}, {&all, 1}, settled));
-    EXPECT_TRUE(kept.store({&extent, 1}, {&all, 1}, settled));
-  }
+    for (int i = 0; i < KeptMappings::kCalls; ++i) EXPECT_FALSE(stores());
+    EXPECT_TRUE(stores());
+  };
+  test();
+  start_without_signals(test).join();
   ::close(fd);
+}
+
+// Of a program that handles or blocks them itself.
+TEST_F(Kept, WhoDoesNotSeeErrorsMakesCalls) {
+  const std::vector<Extent> extents{{0, kBytes}};
+  write_at_first(extents, 'a');
+  EXPECT_FALSE(write(extents, 'b'));
+  sigset_t errors, before;
+  ::sigemptyset(&errors);
+  ::sigaddset(&errors, SIGBUS);
+  ::pthread_sigmask(SIG_BLOCK, &errors, &before);
+  EXPECT_TRUE(write(extents, 'c'));
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  struct sigaction theirs {
+  }, ours;
+  theirs.sa_handler = [](int) {};
+  ::sigaction(SIGBUS, &theirs, &ours);
+  EXPECT_TRUE(write(extents, 'd'));
+  ::sigaction(SIGBUS, &ours, nullptr);
+  EXPECT_FALSE(write(extents, 'e'));
+}
+
+TEST_F(Kept, WhatIsKeptHasABound) {
+  constexpr Bytes kApart = 2 * KeptMappings::kLeast;
+  const auto at = [](Offset i) { return std::vector<Extent>{{i * kApart, kApart}}; };
+  for (Offset i = 0; i < 65; ++i) write(at(i), 'a');
+  EXPECT_TRUE(write(at(0), 'b')) << "forgotten";
+  EXPECT_TRUE(write(at(64), 'b'));
+  EXPECT_FALSE(write(at(64), 'b'));
+}
+
+// There a page that has been written out is dearer in a mapping than by a call.
+TEST_F(Kept, FilesOnDisksTakeCalls) {
+  const TempDirectory folder;
+  open(folder.file("data"));
+  struct statfs info;
+  ASSERT_EQ(::statfs(path_.c_str(), &info), 0);
+  if (info.f_type == TMPFS_MAGIC) GTEST_SKIP() << path_ << " is in memory";
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(write({{0, kBytes}}, 'a'));
 }
 
 TEST_F(Kept, UsesOfMappingsNest) {
   const std::vector<Extent> extents{{0, kBytes}};
-  write(extents, 'a');
+  write_at_first(extents, 'a');
   const auto moved = storage_->map({0, kBytes}, true, [&](std::byte* data, Bytes present) {
     EXPECT_FALSE(write(extents, 'b'));
     EXPECT_EQ(::truncate(path_.c_str(), 0), 0);
@@ -155,8 +224,8 @@ TEST_F(Kept, UsesOfMappingsNest) {
 TEST_F(Kept, TheFilesTimeTellsOfIt) {
   const std::vector<Extent> extents{{0, kBytes}};
   for (const bool syncs : {true, false}) {
-    write(extents, 'a');
-    write(extents, 'a');
+    for (int i = 0; i <= KeptMappings::kCalls; ++i) write(extents, 'a');
+    ASSERT_TRUE(storage_->sync());
     const timespec past[] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
     ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), past, 0), 0);
     EXPECT_FALSE(write(extents, 'b'));
@@ -167,6 +236,7 @@ TEST_F(Kept, TheFilesTimeTellsOfIt) {
     struct stat info;
     ASSERT_EQ(::stat(path_.c_str(), &info), 0);
     EXPECT_GT(info.st_mtime, 1000000);
+    EXPECT_EQ(info.st_atime, 1);
   }
 }
 
@@ -179,7 +249,7 @@ TEST_F(Kept, ThreadsWriteAtOnce) {
     threads.emplace_back([&, i] {
       for (int round = 0; round < kRounds; ++round) {
         write({{i * kBytes, kBytes}}, static_cast<char>('a' + round % 26));
-        if (i == 0) write(common, 'z');
+        write(common, 'z');
       }
     });
   for (std::thread& thread : threads) thread.join();

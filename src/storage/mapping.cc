@@ -71,6 +71,19 @@ Mapping::Watch::~Watch() {
   innermost = outer_;
 }
 
+bool Mapping::Watch::whole() const {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  return torn_ == 0;
+}
+
+bool Mapping::Watch::sees_errors() {
+  handle_bus_errors();
+  struct sigaction now {};
+  sigset_t blocked;
+  return ::sigaction(SIGBUS, nullptr, &now) == 0 && now.sa_sigaction == on_bus_error &&
+         ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked) == 0 && ::sigismember(&blocked, SIGBUS) == 0;
+}
+
 bool Mapping::Watch::replace_page(std::uintptr_t address) {
   for (Watch* watch = innermost; watch != nullptr; watch = watch->outer_) {
     if (address < watch->begin_ || address >= watch->end_) continue;

@@ -33,7 +33,9 @@ class Mapping {
     Watch& operator=(const Watch&) = delete;
 
     // Whether all that was read or written there was the file's. If not, the mapping is of no use any more.
-    bool whole() const { return torn_ == 0; }
+    bool whole() const;
+    // Whether this thread's errors come to the handler: the program may have blocked them, or have set another one.
+    static bool sees_errors();
 
     // In a handler of bus errors: whether the address was some watched mapping's of this thread, and has memory again.
     static bool replace_page(std::uintptr_t address);

@@ -172,8 +172,8 @@ class PosixStorage final : public Storage {
   std::atomic<bool> expects_sync_ = false;
   RangeTable held_;
   KeptMappings kept_{fd_};
-  std::atomic<bool> touched_ = false;  // through mappings, which the file's times need not tell
-  bool in_memory_ = false;             // the file
+  std::atomic<bool> stored_ = false;  // there, of which the file's times tell only at a sync and in the end
+  bool keeps_mappings_ = false;
 };
 
 class PosixLock final : public RangeLock {
@@ -198,7 +198,7 @@ Status PosixStorage::inspect(FileId* id) {
   const unsigned long file_system = file_system_of(fd_);
   maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(file_system);
   seeking_waits_ = file_system != kXfs;
-  in_memory_ = file_system == TMPFS_MAGIC;
+  keeps_mappings_ = mode_.keeps_mappings && maps_ && file_system == TMPFS_MAGIC;
   return {};
 }
 
@@ -224,13 +224,13 @@ Status PosixStorage::check(std::span<const Extent> extents, std::span<const Span
 Result<Transferred> PosixStorage::writev(std::span<const Extent> extents, std::span<const Span> memory) {
   RETURN_IF_ERROR(check_writable("writing to"));
   RETURN_IF_ERROR(check(extents, memory));
-  const bool keeps = mode_.keeps_mappings && maps_ && seeking_waits_;
-  const auto settled = [this](Extent range) {
+  // To make a file in memory longer changes none of its pages: nobody need be waited for, as map() does.
+  const auto has = [this](Extent range) {
     struct stat info;
-    return ::fstat(fd_, &info) == 0 && range.end() <= info.st_size && ::lseek(fd_, range.offset, SEEK_DATA) >= 0;
+    return ::fstat(fd_, &info) == 0 && range.end() <= info.st_size;
   };
-  if (!keeps || !kept_.store(extents, memory, settled)) return transfer(Direction::kWrite, extents, memory);
-  touched_ = true;
+  if (!keeps_mappings_ || !kept_.store(extents, memory, has)) return transfer(Direction::kWrite, extents, memory);
+  stored_ = true;
   Transferred moved;
   for (const Span& piece : memory) moved.bytes += piece.length;
   return moved;
@@ -297,8 +297,7 @@ Result<Transferred> PosixStorage::map(Extent range, bool writes, const MapBody& 
   if (present.empty()) return moved;
   auto mapping = Mapping::make(fd_, present, writes);
   if (!mapping) return cannot(mapping.error().sys_errno);
-  const Mapping::Watch watch(**mapping);
-  if (writes) touched_ = true;
+  Mapping::Watch watch(**mapping);
   moved.bytes = body((*mapping)->data(), present.length);
   if (!watch.whole()) return cannot(0);
   return moved;
@@ -342,13 +341,13 @@ Status PosixStorage::extend_by_a_byte(Bytes size) {
   return {};
 }
 
+// As a write does, for which it is enough that the file may be written: of one time alone it is not.
 void PosixStorage::note_time() {
-  if (touched_.exchange(false)) ::futimens(fd_, nullptr);
+  const timespec times[] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
+  if (stored_.exchange(false) && ::futimens(fd_, times) != 0) ::futimens(fd_, nullptr);
 }
 
-// A page that has been synced is as dear to write to in a mapping as by a call, but in memory.
 Status PosixStorage::sync() {
-  if (!in_memory_) kept_.clear();
   note_time();
   if (uninterrupted([&] { return calls_.fsync(fd_); }) == 0) return {};
   if (errno == EINVAL) return {};  // a device without anything to sync, such as /dev/null

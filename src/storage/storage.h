@@ -127,7 +127,7 @@ struct OpenMode {
   bool create = false;
   bool exclusive = false;       // with create: fail where the file exists
   int permissions = 0666;       // of a created file, before the umask
-  bool keeps_mappings = false;  // of what is written again and again at the same places, if it can
+  bool keeps_mappings = false;  // of what is written again and again at the same places of a file in memory
 };
 
 }  // namespace stridio
