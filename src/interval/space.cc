@@ -95,7 +95,6 @@ Result<std::vector<Extent>> IntervalFile::allocate(Bytes bytes) {
       free_.pop_back();
     }
     const Extent part{chunk_.offset, std::min(bytes, chunk_.length)};
-    padded_.erase(part.offset);
     chunk_ = {part.end(), chunk_.length - part.length};
     reach_ = std::max(reach_, part.end());
     expected_ = std::max<Bytes>(0, expected_ - part.length);
@@ -180,7 +179,6 @@ void IntervalFile::add_free(std::span<const Extent> freed, Extent chunk) {
 Result<Extent> IntervalFile::allocate_whole(Bytes bytes) {
   while (chunk_.length < bytes && !change_chunk(bytes)) RETURN_IF_ERROR(take_extents(bytes));
   const Extent taken{chunk_.offset, bytes};
-  padded_.erase(taken.offset);
   chunk_ = {taken.end(), chunk_.length - bytes};
   reach_ = std::max(reach_, taken.end());
   return taken;

@@ -190,12 +190,18 @@ TEST_F(Kept, WhoDoesNotSeeErrorsMakesCalls) {
 }
 
 TEST_F(Kept, WhatIsKeptHasABound) {
-  constexpr Bytes kApart = 2 * KeptMappings::kLeast;
-  const auto at = [](Offset i) { return std::vector<Extent>{{i * kApart, kApart}}; };
-  for (Offset i = 0; i < 65; ++i) write(at(i), 'a');
-  EXPECT_TRUE(write(at(0), 'b')) << "forgotten";
-  EXPECT_TRUE(write(at(64), 'b'));
-  EXPECT_FALSE(write(at(64), 'b'));
+  constexpr Bytes kApart = 2 * KeptMappings::kLeast, kHalf = KeptMappings::kMost / 2;
+  const auto short_one = [](Offset i) { return std::vector<Extent>{{i * kApart, kApart}}; };
+  const auto long_one = [](Offset i) { return std::vector<Extent>{{i * kApart, kApart}, {kHalf, kApart}}; };
+  write_at_first(short_one(0), 'a');
+  for (Offset i = 1; i < 64; ++i) write(short_one(i), 'a');
+  EXPECT_FALSE(write(short_one(0), 'b'));
+  write(short_one(64), 'b');
+  EXPECT_TRUE(write(short_one(0), 'b')) << "forgotten";
+  write_at_first(long_one(0), 'a');
+  EXPECT_FALSE(write(long_one(0), 'b'));
+  write(long_one(1), 'b');
+  EXPECT_TRUE(write(long_one(0), 'b')) << "forgotten";
 }
 
 // There a page that has been written out is dearer in a mapping than by a call.
