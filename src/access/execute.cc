@@ -16,6 +16,7 @@
 #include "access/deep.h"
 #include "base/guarded.h"
 #include "base/worker.h"
+#include "storage/request.h"
 
 namespace stridio {
 namespace {
@@ -49,20 +50,10 @@ struct Batch {
   bool full() const { return extents.size() >= most || spans.size() >= most; }
 };
 
-// The smallest range that holds all of the batch.
-Extent bounds_of(const Batch& batch) {
-  Offset begin = batch.extents.front().offset, end = begin;
-  for (const Extent& extent : batch.extents) {
-    begin = std::min(begin, extent.offset);
-    end = std::max(end, extent.end());
-  }
-  return {begin, end - begin};
-}
-
 Result<Transferred> move(const AccessPlan& plan, Storage& storage, Direction direction, const Batch& batch) {
   std::unique_ptr<RangeLock> lock;
   if (plan.locked) {
-    ASSIGN_OR_RETURN(lock, storage.lock(bounds_of(batch), LockMode::kExclusive));
+    ASSIGN_OR_RETURN(lock, storage.lock(bounds_of(batch.extents), LockMode::kExclusive));
   }
   return transfer_deep(storage, direction, batch.extents, batch.spans, plan.deep);
 }
@@ -535,7 +526,7 @@ class Sieve {
   Status write() {
     std::unique_ptr<RangeLock> lock;
     if (plan_.locked) {
-      ASSIGN_OR_RETURN(lock, storage_.lock(bounds_of(batch_), LockMode::kExclusive));
+      ASSIGN_OR_RETURN(lock, storage_.lock(bounds_of(batch_.extents), LockMode::kExclusive));
     }
     RETURN_IF_ERROR(read_holes());
     {

@@ -65,7 +65,8 @@ auto open_as(const AccessMode& mode, const Hints& hints, bool creates, Open open
                   .write = mode.writes(),
                   .create = creates && mode.create,
                   .exclusive = creates && mode.exclusive,
-                  .permissions = hints.permissions};
+                  .permissions = hints.permissions,
+                  .keeps_mappings = true};
   auto opened = open(wanted);
   if (opened || !mode.write_only || opened.error().code != Code::kAccess) return opened;
   wanted.read = false;
@@ -289,9 +290,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     const auto open_here = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
       if (!path) return fail(path.error());
       parts.readable = opened.readable = wanted.read;
-      OpenMode keeping = wanted;
-      keeping.keeps_mappings = wanted.write;
-      return open_posix(*path, keeping, &opened.id);
+      return open_posix(*path, wanted, &opened.id);
     };
     // The first creates the file; what only it does then, it does while the others open it.
     const bool creates = mode.create && !parts.replaces, first = group->rank() == 0;

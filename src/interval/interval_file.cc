@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <limits>
 #include <ranges>
 #include <set>
 
@@ -24,16 +23,6 @@ namespace {
 
 constexpr std::int64_t kFew = 64;  // pieces of a write that all ranks are told of
 constexpr std::size_t kMostLayers = 256;
-
-Extent bounds_of(std::span<const Extent> extents) {
-  Offset begin = std::numeric_limits<Offset>::max(), end = 0;
-  for (const Extent& each : extents) {
-    if (each.empty()) continue;
-    begin = std::min(begin, each.offset);
-    end = std::max(end, each.end());
-  }
-  return end == 0 ? Extent{} : Extent{begin, end - begin};
-}
 
 IntervalMap bytes_of(std::span<const Extent> extents) {
   WriteLog bytes;

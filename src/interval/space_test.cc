@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "group/threads.h"
 #include "interval/check.h"
@@ -66,11 +67,68 @@ TEST(Space, WhatIsWrittenAgainLiesWhereItLayBefore) {
   }
 }
 
-// Large and small writes over each other, of each rank within its part of the file, by two threads each; with commits.
+// Writes over and over a part of the file that only it writes to, and knows what has to be there.
+class Writer {
+ public:
+  Writer(IntervalFile& file, Extent part) : file_(file), part_(part), bytes_(static_cast<std::size_t>(part.length)) {}
+
+  void write(std::uint64_t seed, int turns) {
+    Random random(seed);
+    for (int turn = 0; turn < turns; ++turn) {
+      const Extent extent = draw_extent(random);
+      Data data(static_cast<std::size_t>(extent.length), static_cast<std::byte>(random()));
+      if (draw(random, 0, 1) > 0) file_.expect_write(extent.length);
+      if (whole_ && draw(random, 0, 2) == 0) count();
+      if (!whole_ && draw(random, 0, 2) == 0) {
+        whole_ = file_.begin_whole();
+        ASSERT_TRUE(write_list(*whole_, {&extent, 1}, data));
+        later_ = {extent, std::move(data)};
+      } else {
+        ASSERT_TRUE(write_list(file_, {&extent, 1}, data));
+        note(extent, data);
+      }
+    }
+    if (whole_) count();
+  }
+  void expect_seen() const {
+    const auto seen = read_extent(file_, part_);
+    ASSERT_TRUE(seen) << seen.error().text();
+    EXPECT_TRUE(*seen == bytes_);
+  }
+
+ private:
+  // Mostly the same ones again, whose ends lie in the same quarters of cells.
+  Extent draw_extent(Random& random) const {
+    constexpr std::array<Bytes, 6> kQuarters{1, 65, 2, 4, 66, 15};
+    Bytes length = draw(random, 1, draw(random, 0, 1) > 0 ? 3 * kLarge : 3 * kCell);
+    Offset at = draw(random, 0, part_.length - length);
+    if (draw(random, 0, 4) > 0) {
+      const auto which = static_cast<std::size_t>(draw(random, 0, std::ssize(kQuarters) - 1));
+      length = kQuarters[which] * kCell / 4;
+      at = static_cast<Offset>(which) * part_.length / std::ssize(kQuarters);
+    }
+    return {part_.offset + at, length};
+  }
+  void count() {
+    EXPECT_EQ(whole_->count(), true);
+    note(later_.first, later_.second);
+    whole_.reset();
+  }
+  void note(Extent extent, const Data& data) {
+    std::copy(data.begin(), data.end(), bytes_.begin() + (extent.offset - part_.offset));
+  }
+
+  IntervalFile& file_;
+  const Extent part_;
+  Data bytes_;
+  std::unique_ptr<IntervalFile::Whole> whole_;  // whose bytes count later
+  std::pair<Extent, Data> later_;
+};
+
+// Large and small writes over each other, by two threads of each rank; with commits.
 TEST(Space, NoByteIsStoredWhereAnotherIsStillNeeded) {
   const std::uint64_t seed = seed_of_this_run();
-  constexpr Bytes kHalf = 6 * kLarge, kStep = kCell / 4;
-  constexpr std::array<Bytes, 6> kQuarters{1, 65, 2, 4, 66, 15};
+  constexpr Bytes kPart = 6 * kLarge;
   SummedRequests far;
   far.write = {.depth = 2, .unit = 4 * kCell, .extend_first = true};
   far.worth_extending = 2 * kCell;
@@ -79,72 +137,30 @@ TEST(Space, NoByteIsStoredWhereAnotherIsStillNeeded) {
     SummedRequests requests;
   };
   for (const auto& [ranks, epochs, requests] : {Case{1, 4, {}}, {3, 4, {}}, {2, 80, far}}) {
-    const int turns = 1600 / epochs;
     const auto file = make_memory_file();
     ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
     run_threads(ranks, {}, [&](Group& group) {
       auto opened = IntervalFile::open(group, open_memory(file), true, {}, requests);
       ASSERT_TRUE(opened);
-      IntervalFile& stored = **opened;
-      Oracle oracle{Data(2 * kHalf)};
-      const Extent own{group.rank() * 2 * kHalf, 2 * kHalf};
-      ASSERT_TRUE(write_list(stored, {&own, 1}, oracle.bytes));
-      const auto write = [&](int thread, int epoch) {
-        SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed));
-        Random random(seed + static_cast<std::uint64_t>(1000 * group.rank() + 10 * epoch + thread));
-        std::unique_ptr<IntervalFile::Whole> whole;  // of which the last bytes count later
-        Extent whole_extent;
-        Data whole_data;
-        const auto note = [&](Extent extent, const Data& data) {
-          std::copy(data.begin(), data.end(), oracle.bytes.begin() + (extent.offset - own.offset));
-        };
-        for (int turn = 0; turn < turns; ++turn) {
-          // Mostly the same ones again, whose ends lie in the same quarters of cells.
-          Bytes length = draw(random, 1, draw(random, 0, 1) > 0 ? 3 * kLarge : 3 * kCell);
-          Offset at = draw(random, 0, kHalf - length);
-          if (draw(random, 0, 4) > 0) {
-            const auto which = static_cast<std::size_t>(draw(random, 0, std::ssize(kQuarters) - 1));
-            length = kQuarters[which] * kStep;
-            at = static_cast<Offset>(which) * kHalf / std::ssize(kQuarters);
-          }
-          const Extent extent{own.offset + thread * kHalf + at, length};
-          Data data(static_cast<std::size_t>(length), static_cast<std::byte>(random()));
-          if (draw(random, 0, 1) > 0) stored.expect_write(length);
-          if (whole && draw(random, 0, 2) == 0) {
-            EXPECT_EQ(whole->count(), true);
-            note(whole_extent, whole_data);
-            whole.reset();
-          }
-          if (!whole && draw(random, 0, 2) == 0) {
-            whole = stored.begin_whole();
-            whole_extent = extent;
-            ASSERT_TRUE(write_list(*whole, {&extent, 1}, data));
-            whole_data = std::move(data);
-          } else {
-            ASSERT_TRUE(write_list(stored, {&extent, 1}, data));
-            note(extent, data);
-          }
-        }
-        if (!whole) return;
-        EXPECT_EQ(whole->count(), true);
-        note(whole_extent, whole_data);
-      };
+      ASSERT_TRUE((*opened)->resize(2 * kPart * group.size()));
+      Writer first(**opened, {2 * group.rank() * kPart, kPart});
+      Writer second(**opened, {(2 * group.rank() + 1) * kPart, kPart});
       for (int epoch = 0; epoch < epochs; ++epoch) {
-        std::thread other(write, 1, epoch);
-        write(0, epoch);
+        const std::uint64_t of_epoch = seed + static_cast<std::uint64_t>(1000 * group.rank() + 10 * epoch);
+        std::thread other([&] { second.write(of_epoch + 1, 1600 / epochs); });
+        first.write(of_epoch, 1600 / epochs);
         other.join();
-        auto seen = read_extent(stored, own);
-        ASSERT_TRUE(seen) << seen.error().text() << ", STRIDIO_SEED=" << seed;
-        ASSERT_TRUE(*seen == oracle.bytes) << "epoch " << epoch << ", STRIDIO_SEED=" << seed;
-        ASSERT_TRUE(stored.commit());
-        seen = read_extent(stored, own);
-        ASSERT_TRUE(seen) << seen.error().text() << ", STRIDIO_SEED=" << seed;
-        ASSERT_TRUE(*seen == oracle.bytes) << "epoch " << epoch << ", STRIDIO_SEED=" << seed;
+        for (const bool committed : {false, true}) {
+          SCOPED_TRACE("epoch " + std::to_string(epoch));
+          ASSERT_TRUE(!committed || (*opened)->commit());
+          first.expect_seen();
+          second.expect_seen();
+        }
       }
     });
     const auto check = check_interval_file(*open_memory(file));
     ASSERT_TRUE(check);
-    EXPECT_TRUE(check->damage.empty()) << check->damage.front() << ", STRIDIO_SEED=" << seed;
+    EXPECT_TRUE(check->damage.empty()) << check->damage.front();
   }
 }
 

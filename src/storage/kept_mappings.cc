@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "base/guarded.h"
@@ -15,16 +14,6 @@ namespace {
 constexpr std::size_t kMostKept = 64;
 // A page of a page table maps so much, and is worth an eighth as many bytes as are written there.
 constexpr Bytes kTablePage = Bytes{4} << 10, kTableMaps = Bytes{2} << 20, kLeastOfTable = 8;
-
-Extent bounds_of(std::span<const Extent> extents) {
-  Offset begin = std::numeric_limits<Offset>::max(), end = 0;
-  for (const Extent& extent : extents) {
-    if (extent.empty()) continue;
-    begin = std::min(begin, extent.offset);
-    end = std::max(end, extent.end());
-  }
-  return {begin, end - begin};
-}
 
 Bytes size_of(std::span<const Extent> extents) {
   Bytes size = 0;

@@ -42,4 +42,14 @@ Status check_request(std::span<const Extent> extents, std::span<const Span> memo
   return {};
 }
 
+Extent bounds_of(std::span<const Extent> extents) {
+  Offset begin = kMost, end = 0;
+  for (const Extent& each : extents) {
+    if (each.empty()) continue;
+    begin = std::min(begin, each.offset);
+    end = std::max(end, each.end());
+  }
+  return end == 0 ? Extent{} : Extent{begin, end - begin};
+}
+
 }  // namespace stridio

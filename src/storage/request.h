@@ -15,6 +15,9 @@ namespace stridio {
 // lists describe different numbers of bytes.
 Status check_request(std::span<const Extent> extents, std::span<const Span> memory);
 
+// The smallest range that holds all that are not empty; {} if there is none.
+Extent bounds_of(std::span<const Extent> extents);
+
 // Yields the extents as runs, in order: neighbours in the list that are adjacent in the file are
 // merged and empty ones skipped.
 class RunCursor {
