@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "group/threads.h"
+#include "storage/request.h"
+#include "storage/stored_read.h"
 #include "support/waits_for_company.h"
 #include "support/wrapped_storage.h"
 
@@ -90,6 +92,28 @@ class InPieces final : public Wrapped {
     Caps caps = Wrapped::caps();
     caps.shares_reads = tells_;
     return caps;
+  }
+  // Where they are asked for.
+  Result<std::unique_ptr<StoredRead>> read_stored() override {
+    class Here final : public StoredRead {
+     public:
+      explicit Here(Storage& storage) : storage_(storage) {}
+      std::int64_t blocks() const override { return storage_.size().value() / kBlock; }
+      Result<Transferred> find(std::span<const Extent> extents, std::span<const Span> memory,
+                               std::vector<StoredPiece>& pieces) override {
+        pieces.clear();
+        MemoryCursor to(memory);
+        for (const Extent& each : extents) pieces.push_back({each.offset, each.length, to.take(each.length).data});
+        return Transferred{bounds_of(extents).length};
+      }
+      bool fetch(std::int64_t block, std::byte* to) override {
+        return storage_.read({block * kBlock, kBlock}, to).has_value();
+      }
+
+     private:
+      Storage& storage_;
+    };
+    return std::make_unique<Here>(*this);
   }
   Result<StoredAs> look_up(std::span<const Extent> extents) override {
     Bytes bytes = 0;

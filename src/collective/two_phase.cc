@@ -23,6 +23,7 @@
 #include "collective/aggregator.h"
 #include "collective/agreement.h"
 #include "collective/collective.h"
+#include "collective/stored_order.h"
 
 namespace stridio {
 namespace {
@@ -214,6 +215,10 @@ void TwoPhase::move(const std::vector<Round>& rounds) {
 
 Result<Transferred> two_phase(Group& group, Storage& storage, const CollectivePlan& plan, Direction direction,
                               const Pattern& file, const Memory& memory, const Known& known, Times& times) {
+  if (!plan.in_stored_order.empty()) {
+    ASSIGN_OR_RETURN(const SharedMemory shared, group.shared(shared_for_stored_order(group.size())));
+    if (shared.length > 0) return in_stored_order(group, shared, storage, plan, file, memory, times);
+  }
   if (group.node_count() == 1) {
     const Bytes length = plan.slots * plan.window * static_cast<Bytes>(plan.domains.size());
     ASSIGN_OR_RETURN(const SharedMemory slots, group.shared(length));

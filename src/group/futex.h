@@ -17,4 +17,16 @@ Nap futex_sleep(SharedWord& word, std::uint32_t seen, std::chrono::nanoseconds l
 // Wakes all that sleep on `word`.
 void futex_wake(SharedWord& word);
 
+// What whoever waits for a change hears; zeros are one. Who looks first at `rings`, then for the change, and sleeps while that
+// word holds what it held, misses none.
+struct Bell {
+  SharedWord rings;
+  SharedWord sleepers;  // on it
+
+  void ring() {
+    rings.fetch_add(1);
+    if (sleepers.load() > 0) futex_wake(rings);
+  }
+};
+
 }  // namespace stridio

@@ -92,6 +92,10 @@ Group::~Group() = default;
 Result<std::shared_ptr<Segment>> Group::segment(Bytes, Bytes) { return nullptr; }
 Result<std::shared_ptr<Segment>> Group::lasting_segment(Bytes, Bytes) { return nullptr; }
 
+Status Group::await(Bell&, std::uint32_t, const std::function<std::vector<int>()>&) {
+  return fail(Code::kUnsupportedOperation, "waiting in memory that is not shared");
+}
+
 Result<Levels*> Group::levels(bool share) {
   auto& levels = share ? shared_levels_ : solo_levels_;
   if (!levels) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "base/extent.h"
 #include "base/result.h"
+#include "group/futex.h"
 
 namespace stridio {
 
@@ -73,6 +75,10 @@ class Group {
   virtual Result<std::shared_ptr<Segment>> segment(Bytes length, Bytes reserved);
   // One that the group keeps: made at the first call, with its lengths, and at each later one as it was left, without waiting.
   virtual Result<std::shared_ptr<Segment>> lasting_segment(Bytes length, Bytes reserved);
+
+  // Between two collective calls, by any rank: waits until `bell`, which lies in shared(), has rung since `heard` rings. Fails as
+  // those do. `missing`: the ranks that are waited for, to tell where it takes too long.
+  virtual Status await(Bell& bell, std::uint32_t heard, const std::function<std::vector<int>()>& missing);
 
   // kPersistentBytes that all ranks map for as long as the group lives, at one place, zeroed when the group was made;
   // empty where memory is not shared. Not collective: any rank may use it at any time (atomically).

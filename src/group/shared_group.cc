@@ -91,8 +91,7 @@ struct Header {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 struct alignas(kLine) Card {
-  SharedWord bell;
-  SharedWord sleepers;  // on `bell`
+  Bell bell;
   SharedWord left;
   SharedWord entered;  // the last agreement
   ProcessId process;   // this and the next are constant once the segment is agreed upon
@@ -254,6 +253,7 @@ class SharedGroup final : public Group {
   Result<std::shared_ptr<Segment>> segment(Bytes length, Bytes reserved) override;
   Result<std::shared_ptr<Segment>> lasting_segment(Bytes length, Bytes reserved) override;
   bool runs_anywhere() const override { return true; }
+  Status await(Bell& bell, std::uint32_t heard, const std::function<std::vector<int>()>& missing) override;
   SharedMemory persistent() override { return {board_.persistent(), kPersistentBytes}; }
 
  private:
@@ -267,6 +267,7 @@ class SharedGroup final : public Group {
   std::optional<Doubt> find_left(const std::vector<int>& ranks) const;
   std::optional<Doubt> find_dead(const std::vector<int>& ranks) const;
   Error fail_for(Doubt doubt);
+  std::vector<int> absent(std::vector<int> ranks) const;  // those of them that are not in this agreement's call yet
   void complain(const Patience& patience, std::vector<int> missing) const;
 
   Result<const std::byte*> agree(std::span<const std::byte> mine);
@@ -346,9 +347,13 @@ Error SharedGroup::failure() const {
   return error;
 }
 
+std::vector<int> SharedGroup::absent(std::vector<int> ranks) const {
+  std::erase_if(ranks, [&](int r) { return board_.card(r).entered.load(std::memory_order_acquire) == agreements_; });
+  return ranks;
+}
+
 // One rank for all that wait in this agreement.
 void SharedGroup::complain(const Patience& patience, std::vector<int> missing) const {
-  std::erase_if(missing, [&](int r) { return board_.card(r).entered.load(std::memory_order_acquire) == agreements_; });
   if (missing.empty() || header().reported.exchange(agreements_) == agreements_) return;
   const auto known_as = [&](int r) {
     return options_.known_as.empty() ? r : options_.known_as[static_cast<std::size_t>(r)];
@@ -435,18 +440,30 @@ Status SharedGroup::await(std::uint32_t number) {
     if (doubt) continue;
     if (wait.nap(header().state, state, header().sleepers) == Wait::Then::kLookAtPeersToo) {
       doubt = find_dead(others_);
-      if (!doubt) wait.complain([&](const Patience& patience) { complain(patience, others_); });
+      if (!doubt) wait.complain([&](const Patience& patience) { complain(patience, absent(others_)); });
     }
   }
 }
 
+// --- Between agreements ---
+
+Status SharedGroup::await(Bell& bell, std::uint32_t heard, const std::function<std::vector<int>()>& missing) {
+  Wait wait(options_, spin_);
+  while (bell.rings.load(std::memory_order_acquire) == heard) {
+    if (has_failed()) return fail(failure());
+    std::optional<Doubt> doubt = find_left(others_);
+    if (!doubt && wait.nap(bell.rings, heard, bell.sleepers) == Wait::Then::kLookAtPeersToo) {
+      doubt = find_dead(others_);
+      if (!doubt) wait.complain([&](const Patience& patience) { complain(patience, missing()); });
+    }
+    if (doubt && bell.rings.load() == heard) return fail(fail_for(*doubt));
+  }
+  return {};
+}
+
 // --- Exchange ---
 
-void SharedGroup::ring(int peer) {
-  Card& card = board_.card(peer);
-  card.bell.fetch_add(1);
-  if (card.sleepers.load() > 0) futex_wake(card.bell);
-}
+void SharedGroup::ring(int peer) { board_.card(peer).bell.ring(); }
 
 // In the order of ranks after this one's, so that not everybody sends to rank 0 first.
 void SharedGroup::add(Transfers& list, std::span<const Message> messages) const {
@@ -478,7 +495,7 @@ Status SharedGroup::finish(Ticket ticket) {
   };
   if (has_failed()) return give_up(failure());
   for (;;) {
-    const std::uint32_t bell = card.bell.load(std::memory_order_acquire);
+    const std::uint32_t bell = card.bell.rings.load(std::memory_order_acquire);
     const auto moved = move();
     if (!moved) return give_up(moved.error());
     if (std::none_of(sends_.begin(), sends_.end(), of_this) &&
@@ -492,9 +509,10 @@ Status SharedGroup::finish(Ticket ticket) {
     if (doubt) return give_up(fail_for(*doubt));
     doubt = find_left(peers(sends_, receives_));
     if (doubt) continue;
-    if (wait.nap(card.bell, bell, card.sleepers) == Wait::Then::kLookAtPeersToo) {
+    if (wait.nap(card.bell.rings, bell, card.bell.sleepers) == Wait::Then::kLookAtPeersToo) {
       doubt = find_dead(peers(sends_, receives_));
-      if (!doubt) wait.complain([&](const Patience& patience) { complain(patience, peers(sends_, receives_)); });
+      if (!doubt)
+        wait.complain([&](const Patience& patience) { complain(patience, absent(peers(sends_, receives_))); });
     }
   }
 }

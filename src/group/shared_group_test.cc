@@ -190,6 +190,32 @@ TEST_F(SharedGroupProcesses, ARankKilledWhileItWaitsFailsTheOthers) {
   finish(2);
 }
 
+TEST_F(SharedGroupProcesses, WhoAwaitsABellHearsItAndOfTheDead) {
+  start(3, [this](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group);
+    const auto memory = (*group)->shared(sizeof(Bell));
+    ASSERT_TRUE(memory && memory->length > 0);
+    Bell& bell = *reinterpret_cast<Bell*>(memory->data);
+    const auto nobody = [] { return std::vector<int>(); };
+    constexpr std::uint32_t kRings = 2000;
+    for (std::uint32_t turn = 0; turn < kRings; ++turn) {  // rank after rank
+      if (turn % 3 == static_cast<std::uint32_t>(bootstrap.rank)) {
+        bell.ring();
+      } else {
+        ASSERT_TRUE((*group)->await(bell, turn, nobody));
+      }
+      while (bell.rings.load() <= turn) ASSERT_TRUE((*group)->await(bell, turn, nobody));
+    }
+    ASSERT_TRUE((*group)->barrier());
+    EXPECT_EQ(bell.rings.load(), kRings);
+    shared_.by_rank[bootstrap.rank] = true;
+    expect_failure_naming(2, [&] { return (*group)->await(bell, kRings, nobody); });
+  });
+  kill_started(2);
+  finish(2);
+}
+
 TEST(ProcessId, TellsTheLivingFromTheDead) {
   const ProcessId self = this_process();
   EXPECT_TRUE(can_watch(self));

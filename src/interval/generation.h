@@ -8,6 +8,7 @@
 #include "interval/format.h"
 #include "plan/access_plan.h"
 #include "storage/storage.h"
+#include "storage/stored_read.h"
 
 namespace stridio {
 
@@ -83,6 +84,11 @@ class ReadSums;
 Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
                                    std::span<const Span> memory, const SummedRequests& requests,
                                    ReadSums* sums = nullptr);
+// Where they are stored: as StoredRead::find() does, of a generation without layers.
+Result<Transferred> find_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
+                                   std::span<const Span> memory, std::vector<StoredPiece>& pieces);
+// Of the generation, which is all that is read from.
+std::unique_ptr<StoredRead> read_blocks(Storage& storage, std::shared_ptr<Generation> generation);
 // How they are stored. Of what lies between pieces as much is touched as is mapped with them.
 Result<StoredAs> look_up_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents);
 // Checks what readers have told each other (read_sums.h), and reads the cells that their sums say nothing of.

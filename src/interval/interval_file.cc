@@ -115,6 +115,12 @@ Result<std::unique_ptr<SharedRead>> IntervalFile::share_read() {
   });
 }
 
+Result<std::unique_ptr<StoredRead>> IntervalFile::read_stored() {
+  if (writes_)
+    return refuse(Code::kUnsupportedOperation, "reading blocks of what is stored, of a file that is written");
+  return guarded([&]() -> Result<std::unique_ptr<StoredRead>> { return read_blocks(*storage_, seen_.generation); });
+}
+
 Result<StoredAs> IntervalFile::look_up(std::span<const Extent> extents) {
   return guarded([&]() -> Result<StoredAs> {
     const auto epoch = stay_in_epoch();

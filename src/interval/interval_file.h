@@ -80,6 +80,7 @@ class IntervalFile final : public Storage {
   Result<Bytes> size() override;
   Status reserve(Bytes size) override;
   Result<std::unique_ptr<SharedRead>> share_read() override;
+  Result<std::unique_ptr<StoredRead>> read_stored() override;
   Result<StoredAs> look_up(std::span<const Extent> extents) override;
   // Of this process's bytes alone: only commit() makes a generation of them.
   Status sync() override { return storage_->sync(); }

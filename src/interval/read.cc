@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/copy_bytes.h"
 #include "base/crc32c.h"
 #include "interval/generation.h"
 #include "interval/read_sums.h"
@@ -26,12 +27,7 @@ constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to w
 constexpr double kWellUsed = 0.75;    // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
 
-// A piece of what is stored, and where in memory it goes.
-struct Wanted {
-  Offset stored = 0;
-  Bytes length = 0;
-  std::byte* data = nullptr;
-};
+using Wanted = StoredPiece;
 
 struct Source {
   MapCursor cursor;
@@ -95,6 +91,31 @@ class Reader {
   }
 
   Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory) {
+    auto moved = by_slices(extents, memory, [&] { return fetch(); });
+    if (moved) moved->requests = requests_;
+    return moved;
+  }
+
+  // All that is wanted, without layers.
+  Result<Transferred> find_all(std::span<const Extent> extents, std::span<const Span> memory,
+                               std::vector<StoredPiece>& pieces) {
+    pieces.clear();
+    const auto moved = by_slices(extents, memory, [&]() -> Status {
+      for (Source& source : sources_) {
+        pieces.insert(pieces.end(), source.wanted.begin(), source.wanted.end());
+        source.wanted.clear();
+      }
+      wanted_ = 0;
+      return {};
+    });
+    std::sort(pieces.begin(), pieces.end(), before);
+    return moved;
+  }
+
+ private:
+  // Calls `found` when there are many pieces, and at the end.
+  template <typename Found>
+  Result<Transferred> by_slices(std::span<const Extent> extents, std::span<const Span> memory, Found found) {
     Transferred moved;
     MemoryCursor to(memory);
     RunCursor runs(extents);
@@ -110,7 +131,7 @@ class Reader {
           at = find(0, range, piece.data + (at - begin));
           in_slice += at - range.offset;
           if (in_slice < kLongestSlice && !is_full()) continue;
-          RETURN_IF_ERROR(fetch(moved));
+          RETURN_IF_ERROR(found());
           in_slice = 0;
         }
       }
@@ -118,11 +139,10 @@ class Reader {
       moved.eof = present.length < run->length;
       if (moved.eof) break;
     }
-    RETURN_IF_ERROR(fetch(moved));
+    RETURN_IF_ERROR(found());
     return moved;
   }
 
- private:
   // Parts in the order of their first bytes, and sources in that of the pieces that come next: what is asked for in ascending order
   // costs what its pieces cost, however many processes have written the file.
   void begin_at(Offset offset) {
@@ -255,34 +275,34 @@ class Reader {
 
   static bool before(const Wanted& a, const Wanted& b) { return a.stored < b.stored; }
 
-  Status fetch(Transferred& moved) {
+  Status fetch() {
     for (Source& source : sources_) {
       std::vector<Wanted>& wanted = source.wanted;
       if (!std::is_sorted(wanted.begin(), wanted.end(), before)) std::sort(wanted.begin(), wanted.end(), before);
-      for (std::size_t next = 0; next < wanted.size();) RETURN_IF_ERROR(fetch_cells(source, next, moved));
+      for (std::size_t next = 0; next < wanted.size();) RETURN_IF_ERROR(fetch_cells(source, next));
     }
-    if (!batch_.empty()) RETURN_IF_ERROR(fetch_batch(moved));
-    if (!singles_.empty()) RETURN_IF_ERROR(fetch_singles(moved));
+    if (!batch_.empty()) RETURN_IF_ERROR(fetch_batch());
+    if (!singles_.empty()) RETURN_IF_ERROR(fetch_singles());
     for (Source& source : sources_) source.wanted.clear();
     wanted_ = 0;
     return {};
   }
 
   // Of what is wanted of the source from `next` on, which moves on.
-  Status fetch_cells(Source& source, std::size_t& next, Transferred& moved) {
+  Status fetch_cells(Source& source, std::size_t& next) {
     take_cells(source, next);
     for (std::span<const Cell> left = cells_; !left.empty();) {
       const std::span<const Cell> group = left.first(count_near(left));
       left = left.subspan(group.size());
       if (is_worth_calls(group)) {
-        for (const Cell& cell : group) RETURN_IF_ERROR(fetch_singly(cell, moved));
+        for (const Cell& cell : group) RETURN_IF_ERROR(fetch_singly(cell));
         continue;
       }
-      ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group, moved));
+      ASSIGN_OR_RETURN(const bool mapped, fetch_mapped(group));
       for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
         batch_.push_back(group[i]);
         batch_.back().verify = group[i].run;
-        if (std::ssize(batch_) >= longest_ / kCell) RETURN_IF_ERROR(fetch_batch(moved));
+        if (std::ssize(batch_) >= longest_ / kCell) RETURN_IF_ERROR(fetch_batch());
       }
     }
     return {};
@@ -426,7 +446,7 @@ class Reader {
   }
 
   // False where they are not worth a mapping, or cannot be mapped.
-  Result<bool> fetch_mapped(std::span<const Cell> cells, Transferred& moved) {
+  Result<bool> fetch_mapped(std::span<const Cell> cells) {
     const Extent range{cells.front().stored.offset, cells.back().stored.end() - cells.front().stored.offset};
     if (range.length < least_mapped_) return false;
     const Cell* wrong = nullptr;
@@ -445,27 +465,27 @@ class Reader {
     });
     if (!mapped && mapped.error().code == Code::kUnsupportedOperation) return false;
     if (!mapped) return fail(mapped.error());
-    moved.requests += mapped->requests;
+    requests_ += mapped->requests;
     if (mapped->eof) return truncated(storage_);
     if (wrong) return damaged(storage_, wrong->stored);
     return true;
   }
 
   static void copy(const Wanted& to, const std::byte* from) {
-    std::memcpy(to.data, from, static_cast<std::size_t>(to.length));
+    copy_bytes(to.data, from, static_cast<std::size_t>(to.length));
   }
 
   // No more at once than are in the caches when they are summed.
-  Status fetch_singly(const Cell& cell, Transferred& moved) {
+  Status fetch_singly(const Cell& cell) {
     for (const Wanted& piece : cell.wanted) {
       singles_.push_back({piece, cell});
       single_bytes_ += piece.length;
-      if (single_bytes_ >= longest_) RETURN_IF_ERROR(fetch_singles(moved));
+      if (single_bytes_ >= longest_) RETURN_IF_ERROR(fetch_singles());
     }
     return {};
   }
 
-  Status fetch_singles(Transferred& moved) {
+  Status fetch_singles() {
     std::vector<Extent> extents;
     spans_.clear();
     for (const auto& [piece, cell] : singles_) {
@@ -473,7 +493,7 @@ class Reader {
       spans_.push_back({piece.data, piece.length});
     }
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
-    moved.requests += got.requests;
+    requests_ += got.requests;
     if (got.bytes < single_bytes_) return truncated(storage_);
     for (const auto& [piece, cell] : singles_) {
       if (!cell.run) continue;
@@ -515,7 +535,7 @@ class Reader {
     cell.last_span = spans_.size();
   }
 
-  Status fetch_batch(Transferred& moved) {
+  Status fetch_batch() {
     Bytes staged = 0, all = 0;
     for (Cell& cell : batch_) {
       cell.in_place = in_place(cell);
@@ -534,7 +554,7 @@ class Reader {
       all += cell.stored.length;
     }
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
-    moved.requests += got.requests;
+    requests_ += got.requests;
     if (got.bytes < all) return truncated(storage_);
     for (const Cell& cell : batch_) {
       if (cell.verify && !is_right(cell, sum_of(cell))) return damaged(storage_, cell.stored);
@@ -558,6 +578,7 @@ class Reader {
   const Bytes least_mapped_;
   const double calls_a_page_;
   ReadSums* const sums_;
+  std::int64_t requests_ = 0;
   std::vector<Source> sources_;  // the layers first
   std::size_t layers_ = 0;
   std::vector<bool> used_;     // of the generation's parts
@@ -592,6 +613,11 @@ Result<Transferred> read_intervals(Storage& storage, const Intervals& from, std:
 
 Result<StoredAs> look_up_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents) {
   return Reader(storage, from, {}, nullptr).look_up(extents);
+}
+
+Result<Transferred> find_intervals(Storage& storage, const Intervals& from, std::span<const Extent> extents,
+                                   std::span<const Span> memory, std::vector<StoredPiece>& pieces) {
+  return Reader(storage, from, {}, nullptr).find_all(extents, memory, pieces);
 }
 
 Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> told, const SummedRequests& requests) {

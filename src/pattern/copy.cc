@@ -11,6 +11,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/copy_bytes.h"
+
 namespace stridio {
 namespace {
 
@@ -114,7 +116,8 @@ void move_strided(std::byte* to, const std::byte* from, Bytes length, const Inne
     for (std::int64_t j = 0; j < middle.count; ++j) {
       std::byte* t = to + i * outer.to + j * middle.to;
       const std::byte* f = from + i * outer.from + j * middle.from;
-      for (std::int64_t k = 0; k < inner.count; ++k, t += inner.to, f += inner.from) std::memcpy(t, f, bytes);
+      for (std::int64_t k = 0; k < inner.count; ++k, t += inner.to, f += inner.from)
+        kLength > 0 ? void(std::memcpy(t, f, bytes)) : copy_bytes(t, f, bytes);
     }
 }
 
@@ -232,8 +235,8 @@ void move_table(std::byte* to, const std::byte* from, Bytes, const Loop& loop) {
 }
 void move_any_table(std::byte* to, const std::byte* from, Bytes length, const Loop& loop) {
   for (std::int64_t i = 0; i < loop.count; ++i)
-    std::memcpy(to + (loop.to_table ? loop.to_table[i] : i * loop.to),
-                from + (loop.from_table ? loop.from_table[i] : i * loop.from), static_cast<std::size_t>(length));
+    copy_bytes(to + (loop.to_table ? loop.to_table[i] : i * loop.to),
+               from + (loop.from_table ? loop.from_table[i] : i * loop.from), static_cast<std::size_t>(length));
 }
 
 using Strided = void (*)(std::byte*, const std::byte*, Bytes, const Inner&);
@@ -280,7 +283,7 @@ class Mover {
 
   void run(std::byte* to, const std::byte* from) {
     if (joint_.depth == 0) {
-      std::memcpy(to, from, static_cast<std::size_t>(joint_.length));
+      copy_bytes(to, from, static_cast<std::size_t>(joint_.length));
       return;
     }
     choose_order();
@@ -380,7 +383,7 @@ void copy(Side& to, Side& from, Bytes bytes) {
     const Nest& next_from = from.cursor.peek();
     if (next_to.depth == 0 && next_from.depth == 0) {
       const Bytes length = std::min({next_to.length, next_from.length, bytes});
-      std::memcpy(to.base + next_to.offset, from.base + next_from.offset, static_cast<std::size_t>(length));
+      copy_bytes(to.base + next_to.offset, from.base + next_from.offset, static_cast<std::size_t>(length));
       to.cursor.skip(length);
       from.cursor.skip(length);
       bytes -= length;

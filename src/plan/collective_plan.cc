@@ -16,6 +16,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "storage/stored_read.h"
 
 namespace stridio {
 namespace {
@@ -31,6 +32,7 @@ struct Totals : RankShape {
   Bytes united = 0;    // what two-phase moves for all, at most, but for the holes in it;
   Gaps gaps;           // ... that it meets
   int under_way = 1;   // windows of an aggregator at a time
+  bool in_stored_order = false;
 
   Bytes span() const { return upper - lower; }
 };
@@ -234,8 +236,23 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   return std::min(as_list, adding + moving(Direction::kRead, 1, with_holes) + moving(direction, 1, with_holes));
 }
 
+// Each block is fetched once, by whoever comes first, and nobody waits for anybody but at the ends.
+double stored_order_seconds(const Totals& totals, double agreement, const Profile& profile) {
+  const auto bytes = static_cast<double>(totals.size), united = static_cast<double>(totals.united);
+  const double pieces = static_cast<double>(totals.pieces + totals.stored_pieces);
+  const double fetching = united * profile.read.byte_seconds +
+                          united / static_cast<double>(StoredRead::kBlock) * profile.read.request_seconds;
+  const double taking = bytes * profile.copy_byte_seconds + pieces * profile.copy_range_seconds +
+                        summing(totals.pieces + totals.stored_pieces) +
+                        static_cast<double>(totals.scattered_ranges) * profile.far_range_seconds;
+  return 4 * agreement + (fetching + taking) / totals.workers;
+}
+
 double two_phase_seconds(Direction direction, const Totals& totals, const Topology& topology, const Profile& profile,
                          const CollectiveRules& rules, double aggregators) {
+  const bool crowded = topology.nodes > 1 || std::ssize(topology.node_of) > totals.workers;
+  const double agreement = crowded ? profile.crowded_agreement_seconds : profile.agreement_seconds;
+  if (totals.in_stored_order) return stored_order_seconds(totals, agreement, profile);
   const double bytes = static_cast<double>(totals.size);
   const double rounds = rounds_of(totals, rules.window, aggregators);
   const double copies = topology.nodes == 1 ? 1 : 3;
@@ -248,8 +265,6 @@ double two_phase_seconds(Direction direction, const Totals& totals, const Topolo
   const double moving = takes_turns(direction, profile.of(direction))  // while one writes, others copy
                             ? std::max(storage, (working + storage) / totals.workers)
                             : working / totals.workers + storage;
-  const bool crowded = topology.nodes > 1 || std::ssize(topology.node_of) > totals.workers;
-  const double agreement = crowded ? profile.crowded_agreement_seconds : profile.agreement_seconds;
   return (3 + rounds) * agreement + (totals.locks ? rounds * profile.lock_seconds : 0) + moving;
 }
 
@@ -314,7 +329,8 @@ CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals,
           .aggregators = aggregators,
           .window = rules.window,
           .whole = totals.whole ? totals.span() : 0,
-          .runs = 1 + totals.gaps.count()};
+          .runs = 1 + totals.gaps.count(),
+          .in_stored_order = totals.in_stored_order};
 }
 
 CollectiveCandidate propose_independent(Direction direction, const Totals& totals, const Profile& profile) {
@@ -332,7 +348,9 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
 }
 
 constexpr double kWorthMeeting = 0.95;
-constexpr double kShared = 0.75;  // of all between the first and the last byte: so much is asked for
+constexpr Bytes kStoredWindow = Bytes{64} << 20;  // ranks keep their pieces of it
+constexpr std::int64_t kStoredPieces = 1 << 16;   // so many at most, as a rule
+constexpr double kShared = 0.75;                  // of all between the first and the last byte: so much is asked for
 
 // Where ranks want bytes of the same cells, each would read and sum all of these. Together each sums what it wants; cells of which
 // something is wanted by nobody are read once more, so there must not be many.
@@ -342,6 +360,12 @@ bool verify_together(Direction direction, std::span<const RankShape> ranks, cons
   if (direction == Direction::kWrite || topology.nodes > 1 || rules.one_by_one) return false;
   const bool filled = static_cast<double>(totals.size) >= kShared * static_cast<double>(totals.span());
   return filled && totals.size >= kBytesAnAggregator && std::all_of(ranks.begin(), ranks.end(), can) && overlap(ranks);
+}
+
+// The window of a read in stored order.
+Bytes stored_window(const Totals& totals) {
+  const double apiece = static_cast<double>(totals.size) / static_cast<double>(totals.pieces + totals.stored_pieces);
+  return std::clamp<Bytes>(static_cast<Bytes>(apiece * kStoredPieces), kBytesAnAggregator, kStoredWindow);
 }
 
 }  // namespace
@@ -427,6 +451,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   if (totals.size == 0) return plan;
   totals.locks = direction == Direction::kWrite && !totals.lockless;
   if (totals.locks) totals.in_turn = seconds_in_turn(ranks);
+  totals.in_stored_order = verify_together(direction, ranks, totals, topology, rules) && totals.stored_pieces > 0;
   totals.whole = read_whole(direction, ranks, totals, topology, profile, patterns);
   totals.united = totals.whole ? totals.span() : std::min(totals.size, totals.span());
   totals.gaps = gaps_of_union(ranks, totals, patterns);
@@ -469,6 +494,10 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   plan.write = profile.write;
   plan.largest_gap = static_cast<Bytes>(costs.request_bytes());
   plan.whole = totals.whole;
+  if (totals.in_stored_order) {
+    plan.in_stored_order = {totals.lower, totals.span()};
+    plan.stored_window = stored_window(totals);
+  }
   plan.may_modify_holes = rules.may_modify_holes && totals.locks;
   plan.lock_writes = totals.locks;
   return plan;
@@ -485,6 +514,9 @@ bool CollectivePlan::modify_holes(Bytes span, Bytes bytes, std::int64_t runs) co
 
 std::string CollectiveCandidate::why() const {
   if (impossible) return impossible;
+  if (in_stored_order)
+    return fmt::format("{} bytes in {}, each block of what is stored by one rank for all", size,
+                       counted(file_ranges, "range"));
   if (strategy == Strategy::kIndependent)
     return fmt::format("{} bytes in {}, each rank its own", size, counted(file_ranges, "range"));
   return fmt::format(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "storage/storage.h"
+#include "storage/stored_read.h"
 
 namespace stridio {
 
@@ -26,6 +27,7 @@ class ForwardingStorage : public Storage {
   void expect_sync() override { to_.expect_sync(); }
   void expect_write(Bytes bytes) override { to_.expect_write(bytes); }
   Result<std::unique_ptr<SharedRead>> share_read() override { return to_.share_read(); }
+  Result<std::unique_ptr<StoredRead>> read_stored() override { return to_.read_stored(); }
   Result<StoredAs> look_up(std::span<const Extent> extents) override { return to_.look_up(extents); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return to_.lock(range, mode); }
   bool has_locks() override { return to_.has_locks(); }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/copy_bytes.h"
 #include "base/guarded.h"
 #include "storage/mapping.h"
 #include "storage/request.h"
@@ -32,7 +33,7 @@ void copy(std::span<const Extent> extents, std::span<const Span> memory, std::by
   for (const Extent& extent : extents) {
     for (Bytes done = 0; done < extent.length;) {
       const Span piece = from.take(extent.length - done);
-      std::memcpy(file + extent.offset + done, piece.data, static_cast<std::size_t>(piece.length));
+      copy_bytes(file + extent.offset + done, piece.data, static_cast<std::size_t>(piece.length));
       done += piece.length;
     }
   }

@@ -18,7 +18,7 @@ struct Caps {
   bool native_list = false;       // many extents travel in one request
   bool maps = false;              // map() can be had
   bool appends = false;           // a write of any list is one request: the file stores it together
-  bool shares_reads = false;      // share_read() and look_up() can be had
+  bool shares_reads = false;      // share_read(), read_stored() and look_up() can be had
   Bytes alignment = 1;            // transfers at multiples of this are cheapest
   Bytes preferred = 1 << 22;      // a transfer of this length runs at full bandwidth
   std::int64_t largest_list = 1;  // most extents in one native request
@@ -54,6 +54,7 @@ class RangeLock {
 };
 
 class SharedRead;
+class StoredRead;
 
 // How bytes are stored that lie elsewhere than where they are asked for.
 struct StoredAs {
@@ -97,6 +98,9 @@ class Storage {
   // Of a storage that reads more than it returns, because its sums are of whole cells (Caps::shares_reads): one for a reader
   // among several, who together verify what all of them read.
   virtual Result<std::unique_ptr<SharedRead>> share_read();
+  // Of such a storage, opened by each of several readers, none of whom writes: for one of them, who read what is stored block by block,
+  // each for all.
+  virtual Result<std::unique_ptr<StoredRead>> read_stored();
   // Of such a storage: what a reader of `extents`, ascending and not long, would meet.
   virtual Result<StoredAs> look_up(std::span<const Extent> extents);
   // Waits for the range; fails with kUnsupportedOperation where has_locks() is false. Exclusive

@@ -1,0 +1,296 @@
+// Nobody serves anybody. The ranks pass through the file window by window, and within a window through the blocks of what is stored,
+// in ascending order: a block of a window has a number, the same for all. Slots in shared memory hold blocks, number n in slot
+// n % slots. Each rank goes through the numbers of which it wants something; what nobody has fetched yet it fetches itself, what
+// another is fetching it leaves for later, and what is there it copies to where it goes.
+//
+//  1. A rank's mark is the least number that it still wants something of, or behind all of them. It only grows.
+//  2. A slot's state is the number in it, and whether that is being fetched or there. Number n is claimed, by compare-and-swap, when all
+//     marks are beyond n - slots. So nobody wants what was in the slot, and nobody can claim it for a number that somebody has still to
+//     get at: those lie less than `slots` apart. The rank with the least mark can always go on: its number is there, being fetched by
+//     somebody who waits for nobody, or can be claimed.
+//  3. What changes a mark or a state rings the bell; who can do nothing sleeps until it rings.
+//  4. A block that cannot be fetched, or is damaged, is there all the same, and marked as failed: who wants some of it reads what it wants of
+//     the window by itself, and finds out what the matter is. So do ranks with too many pieces in a window to be kept. Who fails
+//     moves its mark behind everything, so that nobody waits for it, and tells in the last agreement.
+//
+// Memory: a rank's pieces of one window.
+#include "collective/stored_order.h"
+
+#include <atomic>
+#include <limits>
+
+#include "base/copy_bytes.h"
+#include "base/guarded.h"
+#include "collective/aggregator.h"
+#include "collective/agreement.h"
+#include "storage/stored_read.h"
+
+namespace stridio {
+namespace {
+
+constexpr std::size_t kLine = 64;  // of the cache: what different ranks write stays on different lines
+constexpr std::size_t kMostPieces = 1 << 17;
+constexpr std::uint64_t kBehindAll = std::numeric_limits<std::uint64_t>::max();
+
+int slots_for(int ranks) { return std::max(16, 2 * ranks); }
+
+enum class Phase : std::uint64_t { kNone, kFetching, kThere, kFailed };
+
+struct alignas(kLine) Mark {
+  std::atomic<std::uint64_t> number;
+};
+
+struct alignas(kLine) Slot {
+  std::atomic<std::uint64_t> state;  // 4 * number + Phase
+};
+
+constexpr std::uint64_t state_of(std::uint64_t number, Phase phase) {
+  return 4 * number + static_cast<std::uint64_t>(phase);
+}
+
+// Where things stand in the shared memory.
+class Board {
+ public:
+  Board(SharedMemory memory, int ranks) : base_(memory.data), ranks_(ranks), slots_(slots_for(ranks)) {}
+
+  static Bytes head_bytes(int ranks) {
+    return static_cast<Bytes>(kLine + sizeof(Mark) * static_cast<std::size_t>(ranks) +
+                              sizeof(Slot) * static_cast<std::size_t>(slots_for(ranks)));
+  }
+  static Bytes bytes(int ranks) { return head_bytes(ranks) + slots_for(ranks) * StoredRead::kBlock; }
+
+  void clear() const { std::memset(base_, 0, static_cast<std::size_t>(head_bytes(ranks_))); }
+  std::uint64_t slots() const { return static_cast<std::uint64_t>(slots_); }
+  Bell& bell() const { return *reinterpret_cast<Bell*>(base_); }
+  Mark& mark(int rank) const { return reinterpret_cast<Mark*>(base_ + kLine)[rank]; }
+  Slot& slot(std::uint64_t number) const { return reinterpret_cast<Slot*>(&mark(ranks_))[number % slots()]; }
+  std::byte* block(std::uint64_t number) const {
+    return base_ + head_bytes(ranks_) + static_cast<Bytes>(number % slots()) * StoredRead::kBlock;
+  }
+  std::uint64_t least_mark() const {
+    std::uint64_t least = kBehindAll;
+    for (int rank = 0; rank < ranks_; ++rank)
+      least = std::min(least, mark(rank).number.load(std::memory_order_acquire));
+    return least;
+  }
+
+ private:
+  std::byte* const base_;
+  const int ranks_, slots_;
+};
+
+class StoredOrder {
+ public:
+  StoredOrder(Group& group, SharedMemory memory, Storage& storage, const CollectivePlan& plan, const Pattern& file,
+              const Memory& to, Times& times)
+      : group_(group),
+        board_(memory, group.size()),
+        storage_(storage),
+        plan_(plan),
+        file_(file),
+        at_(file),
+        to_(to),
+        user_(to.pattern),
+        times_(times) {}
+
+  Result<Transferred> run();
+
+ private:
+  // What this rank wants of one block.
+  struct Wanted {
+    std::uint64_t number;
+    std::span<const StoredPiece> pieces;
+    bool taken = false;
+  };
+
+  Status read_all();
+  Status read_window(Extent window, std::uint64_t first_number, std::uint64_t end_number);
+  bool gather(Bytes end);
+  Status read_together(std::uint64_t first_number, std::uint64_t end_number);
+  Status read_alone();
+  void cut(std::uint64_t first_number);
+  bool take_one();
+  bool fetch_one();
+  void take(Wanted& wanted);
+  void move_mark(std::uint64_t number);
+  std::vector<int> late() const;
+
+  Group& group_;
+  const Board board_;
+  Storage& storage_;
+  const CollectivePlan& plan_;
+  const Pattern file_;
+  Cursor at_;
+  const Memory to_;
+  Cursor user_;
+  Times& times_;
+
+  std::unique_ptr<StoredRead> stored_;
+  Transferred moved_;
+  std::vector<Extent> extents_;  // that are read at once,
+  std::vector<Span> spans_;      // and where they go
+  std::vector<StoredPiece> pieces_;
+  std::vector<Wanted> wanted_;
+  std::size_t next_ = 0;  // of them: the first that is not taken
+  bool failed_ = false;   // a block of the window
+};
+
+Result<Transferred> StoredOrder::run() {
+  if (group_.rank() == 0) board_.clear();
+  RETURN_IF_ERROR(group_.barrier());
+  const Status read = guarded([&] { return read_all(); });
+  move_mark(kBehindAll);
+  const Stopwatch watch(times_.waiting);
+  RETURN_IF_ERROR(agree(group_, read));
+  return moved_;
+}
+
+Status StoredOrder::read_all() {
+  ASSIGN_OR_RETURN(stored_, storage_.read_stored());
+  const auto step = static_cast<std::uint64_t>(stored_->blocks());
+  const Extent all = plan_.in_stored_order;
+  std::uint64_t first_number = board_.slots();  // so that none is before number 0
+  for (Offset begin = all.offset; begin < all.end() && !moved_.eof; begin += plan_.stored_window, first_number += step)
+    RETURN_IF_ERROR(read_window(intersect({begin, plan_.stored_window}, all), first_number, first_number + step));
+  return {};
+}
+
+Status StoredOrder::read_window(Extent window, std::uint64_t first_number, std::uint64_t end_number) {
+  move_mark(first_number);
+  const Extent mine = positions(file_, {window, window.end()});
+  for (bool whole = true; at_.position() < mine.end() && !moved_.eof;) {
+    whole = gather(mine.end()) && whole;
+    if (!whole) move_mark(end_number);
+    RETURN_IF_ERROR(whole ? read_together(first_number, end_number) : read_alone());
+  }
+  return {};
+}
+
+// What comes next of file and memory, up to the data position `end`; whether it is all.
+bool StoredOrder::gather(Bytes end) {
+  extents_.clear();
+  spans_.clear();
+  while (at_.position() < end && extents_.size() < kMostPieces)
+    extents_.push_back(at_.next_range(end - at_.position()));
+  while (user_.position() < at_.position()) {
+    const Extent range = user_.next_range(at_.position() - user_.position());
+    spans_.push_back({to_.base + range.offset, range.length});
+  }
+  return at_.position() >= end;
+}
+
+Status StoredOrder::read_alone() {
+  const Stopwatch watch(times_.storage);
+  ASSIGN_OR_RETURN(const Transferred moved, storage_.readv(extents_, spans_));
+  moved_ += moved;
+  return {};
+}
+
+Status StoredOrder::read_together(std::uint64_t first_number, std::uint64_t end_number) {
+  ASSIGN_OR_RETURN(const Transferred found, stored_->find(extents_, spans_, pieces_));
+  cut(first_number);
+  failed_ = false;
+  while (next_ < wanted_.size()) {
+    move_mark(wanted_[next_].number);
+    const std::uint32_t heard = board_.bell().rings.load(std::memory_order_acquire);
+    if (take_one() || fetch_one()) continue;
+    const Stopwatch watch(times_.waiting);
+    RETURN_IF_ERROR(group_.await(board_.bell(), heard, [&] { return late(); }));
+  }
+  move_mark(end_number);
+  if (failed_) return read_alone();
+  moved_ += found;
+  return {};
+}
+
+void StoredOrder::cut(std::uint64_t first_number) {
+  wanted_.clear();
+  next_ = 0;
+  for (std::span<const StoredPiece> left = pieces_; !left.empty();) {
+    const std::int64_t block = left.front().stored / StoredRead::kBlock;
+    std::size_t count = 1;
+    while (count < left.size() && left[count].stored / StoredRead::kBlock == block) ++count;
+    wanted_.push_back({first_number + static_cast<std::uint64_t>(block), left.first(count)});
+    left = left.subspan(count);
+  }
+}
+
+// A block that is there; whether there was one.
+bool StoredOrder::take_one() {
+  bool taken = false;
+  for (std::size_t i = next_; i < wanted_.size() && wanted_[i].number < wanted_[next_].number + board_.slots(); ++i) {
+    Wanted& wanted = wanted_[i];
+    if (wanted.taken) continue;
+    const std::uint64_t state = board_.slot(wanted.number).state.load(std::memory_order_acquire);
+    if (state == state_of(wanted.number, Phase::kThere)) {
+      take(wanted);
+    } else if (state == state_of(wanted.number, Phase::kFailed)) {
+      failed_ = wanted.taken = true;
+    } else {
+      continue;
+    }
+    taken = true;
+  }
+  while (next_ < wanted_.size() && wanted_[next_].taken) ++next_;
+  return taken;
+}
+
+// The first that nobody has begun to fetch; whether there was one.
+bool StoredOrder::fetch_one() {
+  const std::uint64_t least = board_.least_mark();
+  for (std::size_t i = next_; i < wanted_.size() && wanted_[i].number < least + board_.slots(); ++i) {
+    Wanted& wanted = wanted_[i];
+    if (wanted.taken) continue;
+    std::atomic<std::uint64_t>& state = board_.slot(wanted.number).state;
+    std::uint64_t before = state.load(std::memory_order_acquire);
+    if (before >= state_of(wanted.number, Phase::kNone)) continue;
+    if (!state.compare_exchange_strong(before, state_of(wanted.number, Phase::kFetching))) continue;
+    const Stopwatch watch(times_.storage);
+    const auto block = wanted.pieces.front().stored / StoredRead::kBlock;
+    bool right = false;  // also where there is no memory
+    (void)guarded([&]() -> Status {
+      right = stored_->fetch(block, board_.block(wanted.number));
+      return {};
+    });
+    ++moved_.requests;
+    state.store(state_of(wanted.number, right ? Phase::kThere : Phase::kFailed), std::memory_order_release);
+    board_.bell().ring();
+    return true;
+  }
+  return false;
+}
+
+void StoredOrder::take(Wanted& wanted) {
+  const Stopwatch watch(times_.copy);
+  const std::byte* const block = board_.block(wanted.number);
+  for (const StoredPiece& piece : wanted.pieces)
+    copy_bytes(piece.data, block + piece.stored % StoredRead::kBlock, static_cast<std::size_t>(piece.length));
+  wanted.taken = true;
+}
+
+void StoredOrder::move_mark(std::uint64_t number) {
+  std::atomic<std::uint64_t>& mine = board_.mark(group_.rank()).number;
+  if (mine.load(std::memory_order_relaxed) == number) return;
+  mine.store(number, std::memory_order_release);
+  board_.bell().ring();
+}
+
+// The ranks with the least mark.
+std::vector<int> StoredOrder::late() const {
+  std::vector<int> ranks;
+  const std::uint64_t least = board_.least_mark();
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (board_.mark(rank).number.load() == least) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
+
+Result<Transferred> in_stored_order(Group& group, SharedMemory memory, Storage& storage, const CollectivePlan& plan,
+                                    const Pattern& file, const Memory& to, Times& times) {
+  return StoredOrder(group, memory, storage, plan, file, to, times).run();
+}
+
+Bytes shared_for_stored_order(int ranks) { return Board::bytes(ranks); }
+
+}  // namespace stridio
