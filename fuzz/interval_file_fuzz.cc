@@ -250,6 +250,29 @@ Result<Data> read_in_turns(Storage& storage, const Intervals& from, Bytes turn, 
   return bytes;
 }
 
+// In the order in which it is stored. Nothing where a block is not right.
+Result<std::optional<Data>> read_by_blocks(Storage& storage, std::shared_ptr<Generation> generation) {
+  const Bytes size = generation->root().size;
+  Data bytes(static_cast<std::size_t>(size));
+  const Extent all{0, size};
+  const Span span{bytes.data(), size};
+  const auto stored = read_blocks(storage, std::move(generation));
+  std::vector<StoredPiece> pieces;
+  ASSIGN_OR_RETURN(const Transferred found, stored->find({&all, 1}, {&span, 1}, pieces));
+  check(found.bytes == size && !found.eof, "all of the file is found");
+  Data block(static_cast<std::size_t>(StoredRead::kBlock));
+  std::int64_t there = -1;
+  for (const StoredPiece& piece : pieces) {
+    const std::int64_t number = piece.stored / StoredRead::kBlock;
+    check(number < stored->blocks() && (piece.end() - 1) / StoredRead::kBlock == number, "a piece lies in one block");
+    check(number >= there, "pieces ascend");
+    if (number > there && !stored->fetch(number, block.data())) return std::nullopt;
+    there = number;
+    std::copy_n(block.begin() + piece.stored % StoredRead::kBlock, piece.length, piece.data);
+  }
+  return bytes;
+}
+
 // Whatever it says, its checksums are right.
 void check_header(Input in) {
   Header header{.generation = static_cast<std::uint64_t>(in.number()),
@@ -303,6 +326,8 @@ void check_whole(Input in) {
   check(whole && *whole == committed, "what is read is what is stored");
   const auto in_turns = read_in_turns(*file->storage, from, std::max<Bytes>(1000, file->root.size / 50), kByMappings);
   check(in_turns && *in_turns == committed, "it is what those read who read together");
+  const auto by_blocks = read_by_blocks(*file->storage, *generation);
+  check(by_blocks && *by_blocks == committed, "it is what those read who read by blocks");
   check(file->root.live() <= static_cast<Bytes>(committed.size()), "no byte has two places");
 
   // Cut, and written over.
@@ -362,6 +387,8 @@ void check_whole(Input in) {
   const auto turn = std::max<Bytes>(file->root.size / 50, 1 + in.number() % 5000);
   const auto together = read_in_turns(*file->storage, rest, turn, in.number() % 2 == 0 ? kByCalls : kByMappings);
   check(!together || *together == committed, "damage is told to those who read together, or harmless");
+  const auto of_blocks = read_by_blocks(*file->storage, *damaged);
+  check(!of_blocks || !*of_blocks || **of_blocks == committed, "damage makes a block wrong, or is harmless");
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ STRIDIO_SHORT_FOLD_TARGET __m256i folded(__m256i before, __m256i next) {
 template <bool copies>
 STRIDIO_SHORT_FOLD_TARGET std::uint32_t by_short_folding(const std::byte* data, std::byte* to, std::size_t length,
                                                          std::uint32_t state) {
-  const auto next = [&] STRIDIO_SHORT_FOLD_TARGET {
+  const auto next = [&]() STRIDIO_SHORT_FOLD_TARGET {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data));
     if constexpr (copies) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -91,7 +92,7 @@ class Reader {
   }
 
   Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory) {
-    auto moved = by_slices(extents, memory, [&] { return fetch(); });
+    auto moved = by_slices(extents, memory, kLongestSlice, [&] { return fetch(); });
     if (moved) moved->requests = requests_;
     return moved;
   }
@@ -100,22 +101,28 @@ class Reader {
   Result<Transferred> find_all(std::span<const Extent> extents, std::span<const Span> memory,
                                std::vector<StoredPiece>& pieces) {
     pieces.clear();
-    const auto moved = by_slices(extents, memory, [&]() -> Status {
-      for (Source& source : sources_) {
-        pieces.insert(pieces.end(), source.wanted.begin(), source.wanted.end());
-        source.wanted.clear();
+    const auto moved = by_slices(extents, memory, std::numeric_limits<Bytes>::max(), [&]() -> Status {
+      std::vector<Source*> in_order;
+      for (Source& source : sources_)
+        if (!source.wanted.empty()) in_order.push_back(&source);
+      std::sort(in_order.begin(), in_order.end(),
+                [](const Source* a, const Source* b) { return before(a->wanted.front(), b->wanted.front()); });
+      for (Source* source : in_order) {
+        pieces.insert(pieces.end(), source->wanted.begin(), source->wanted.end());
+        source->wanted.clear();
       }
       wanted_ = 0;
       return {};
     });
-    std::sort(pieces.begin(), pieces.end(), before);
+    if (!std::is_sorted(pieces.begin(), pieces.end(), before)) std::sort(pieces.begin(), pieces.end(), before);
     return moved;
   }
 
  private:
-  // Calls `found` when there are many pieces, and at the end.
+  // Calls `found` when there are many pieces, or `slice` bytes, and at the end.
   template <typename Found>
-  Result<Transferred> by_slices(std::span<const Extent> extents, std::span<const Span> memory, Found found) {
+  Result<Transferred> by_slices(std::span<const Extent> extents, std::span<const Span> memory, Bytes slice,
+                                Found found) {
     Transferred moved;
     MemoryCursor to(memory);
     RunCursor runs(extents);
@@ -130,7 +137,7 @@ class Reader {
           RETURN_IF_ERROR(use_parts(range));
           at = find(0, range, piece.data + (at - begin));
           in_slice += at - range.offset;
-          if (in_slice < kLongestSlice && !is_full()) continue;
+          if (in_slice < slice && !is_full()) continue;
           RETURN_IF_ERROR(found());
           in_slice = 0;
         }

@@ -7,12 +7,14 @@
 
 #include "base/crc32c.h"
 #include "collective/collective.h"
+#include "collective/stored_order.h"
 #include "group/threads.h"
 #include "interval/interval_file.h"
 #include "interval/read_sums.h"
 #include "interval/testing.h"
 #include "storage/forwarding.h"
 #include "storage/memory.h"
+#include "storage/stored_read.h"
 
 namespace stridio {
 namespace {
@@ -549,6 +551,135 @@ TEST(SharedRead, WhatOneHasVerifiedIsNotReadAgain) {
     flip(turns.file, files[0]->root().parts[0].runs[0].offset + 5000);
     EXPECT_FALSE(last->verify({told.data() + 1, 1}));
   });
+}
+
+// ---- In the order in which it is stored
+
+// What each of the readers has found and taken, block by block; whether all blocks that it needs are right.
+bool read_blocks_of(Storage& storage, const Reader& reader, const Oracle& oracle) {
+  const auto stored = storage.read_stored();
+  EXPECT_TRUE(stored) << stored.error().text();
+  Data wanted, block(static_cast<std::size_t>(StoredRead::kBlock));
+  Bytes bytes = 0;
+  for (const Extent& each : reader.wanted) {
+    const Data piece = oracle.read(each);
+    wanted.insert(wanted.end(), piece.begin(), piece.end());
+    bytes += each.length;
+  }
+  Data got(static_cast<std::size_t>(bytes), std::byte{0x55});
+  const Span span{got.data(), bytes};
+  std::vector<StoredPiece> pieces;
+  const auto found = (*stored)->find(reader.wanted, {&span, 1}, pieces);
+  EXPECT_TRUE(found) << found.error().text();
+  EXPECT_EQ(found->bytes, std::ssize(wanted));
+  EXPECT_EQ(found->eof, std::ssize(wanted) < bytes);
+  bool right = true;
+  Offset behind = 0;
+  std::int64_t there = -1;
+  for (const StoredPiece& piece : pieces) {
+    const std::int64_t number = piece.stored / StoredRead::kBlock;
+    EXPECT_LE(behind, piece.stored);
+    EXPECT_EQ((piece.end() - 1) / StoredRead::kBlock, number);
+    EXPECT_LT(number, (*stored)->blocks());
+    behind = piece.stored;
+    if (there != number) right = (*stored)->fetch(number, block.data()) && right;
+    there = number;
+    std::copy_n(block.begin() + piece.stored % StoredRead::kBlock, piece.length, piece.data);
+  }
+  got.resize(wanted.size());
+  if (right) {
+    EXPECT_TRUE(got == wanted);
+  }
+  return right;
+}
+
+TEST(StoredRead, BlocksHaveWhatWasWrittenAndDamageIsFound) {
+  const std::uint64_t seed = seed_of_this_run();
+  int found = 0;
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed) + ", round " + std::to_string(round));
+    Random random(seed + round);
+    Written written = write_file(random, draw(random, 1, 1200000));
+    const std::vector<Reader> readers = random_readers(random, std::ssize(written.oracle.bytes));
+    run_threads(1, {}, [&](Group& group) {
+      auto file = IntervalFile::open(group, open_memory(written.file, {.read = true}), false);
+      ASSERT_TRUE(file);
+      for (const Reader& reader : readers) EXPECT_TRUE(read_blocks_of(**file, reader, written.oracle));
+      if (written.stored.empty()) return;
+      const Extent run = written.stored[static_cast<std::size_t>(draw(random, 0, std::ssize(written.stored) - 1))];
+      flip(written.file, draw(random, run.offset, run.end() - 1));
+      for (const Reader& reader : readers) found += !read_blocks_of(**file, reader, written.oracle);
+    });
+  }
+  EXPECT_GT(found, 20);
+}
+
+TEST(StoredRead, IsNotToBeHadOfAFileThatIsWritten) {
+  const Turns turns;
+  run_threads(1, {}, [&](Group& group) {
+    auto file = IntervalFile::open(group, open_memory(turns.file), true);
+    ASSERT_TRUE(file);
+    const auto stored = (*file)->read_stored();
+    ASSERT_FALSE(stored);
+    EXPECT_EQ(stored.error().code, Code::kUnsupportedOperation);
+  });
+}
+
+// Whether it succeeded, by all ranks alike; those that did have the right bytes.
+Status read_turns_in_stored_order(const Turns& turns, const std::function<std::vector<Extent>(int)>& wanted_by) {
+  Status result;
+  run_threads(Turns::kRanks, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(turns.file, {.read = true}), false);
+    ASSERT_TRUE(opened);
+    const std::vector<Extent> wanted = wanted_by(group.rank());
+    Data mine(static_cast<std::size_t>(std::ssize(wanted) * Turns::kPiece));
+    CollectivePlan plan;
+    plan.in_stored_order = {0, Turns::kSize};
+    plan.stored_window = Turns::kSize / 2;
+    const auto shared = group.shared(shared_for_stored_order(group.size()));
+    ASSERT_TRUE(shared && shared->length > 0);
+    Times times;
+    const auto moved = in_stored_order(group, *shared, **opened, plan, Pattern::extents(wanted),
+                                       {mine.data(), Pattern::run(0, std::ssize(mine))}, times);
+    const auto all_of_them = allgather(group, static_cast<int>(moved.has_value()));
+    ASSERT_TRUE(all_of_them);
+    for (const int each : *all_of_them) EXPECT_EQ(each, static_cast<int>(moved.has_value()));
+    if (group.rank() == 0) result = moved ? Status() : fail(moved.error());
+    for (std::size_t i = 0; moved && i < wanted.size(); ++i)
+      ASSERT_TRUE(std::equal(mine.begin() + static_cast<Offset>(i) * Turns::kPiece,
+                             mine.begin() + static_cast<Offset>(i + 1) * Turns::kPiece,
+                             turns.all.begin() + wanted[i].offset))
+          << i;
+  });
+  return result;
+}
+
+// Damage fails a read of all ranks, if anybody wants some of a damaged cell; what nobody wants fails nobody.
+TEST(StoredRead, ACollectiveReadFailsWhereAnybodyWantsWhatIsDamaged) {
+  const Turns turns;
+  const auto first_half = [](int rank) {
+    std::vector<Extent> wanted = Turns::in_turns(rank);
+    wanted.resize(wanted.size() / 2);
+    return wanted;
+  };
+  ASSERT_TRUE(read_turns_in_stored_order(turns, Turns::in_turns));
+  Random random(3);
+  for (int i = 0; i < 20; ++i) {
+    // Rank 1's bytes lie in the order of the file: the last third is of the second half.
+    const Offset at = draw(random, turns.stored.offset, turns.stored.end() - 1);
+    flip(turns.file, at);
+    for (const auto& wanted_by : {Turns::in_turns, Turns::elsewhere}) {
+      const Status read = read_turns_in_stored_order(turns, wanted_by);
+      ASSERT_FALSE(read) << at;
+      EXPECT_EQ(read.error().code, Code::kIo);
+      EXPECT_NE(read.error().what.find("wrong checksum"), std::string::npos) << read.error().what;
+    }
+    if (at > turns.stored.offset + turns.stored.length * 2 / 3) {
+      EXPECT_TRUE(read_turns_in_stored_order(turns, first_half)) << at;
+    }
+    flip(turns.file, at);
+  }
+  EXPECT_TRUE(read_turns_in_stored_order(turns, Turns::elsewhere));
 }
 
 }  // namespace

@@ -352,14 +352,21 @@ constexpr Bytes kStoredWindow = Bytes{64} << 20;  // ranks keep their pieces of 
 constexpr std::int64_t kStoredPieces = 1 << 16;   // so many at most, as a rule
 constexpr double kShared = 0.75;                  // of all between the first and the last byte: so much is asked for
 
+// Of ranks that share memory, of a storage that shares reads: whether nearly all of what lies between is wanted by somebody.
+bool reads_nearly_all(Direction direction, std::span<const RankShape> ranks, const Totals& totals,
+                      const Topology& topology, const CollectiveRules& rules) {
+  const auto can = [](const RankShape& rank) { return rank.shares_reads; };
+  if (direction == Direction::kWrite || topology.nodes > 1 || rules.one_by_one) return false;
+  const bool filled = static_cast<double>(totals.size) >= kShared * static_cast<double>(totals.span());
+  return filled && std::all_of(ranks.begin(), ranks.end(), can);
+}
+
 // Where ranks want bytes of the same cells, each would read and sum all of these. Together each sums what it wants; cells of which
 // something is wanted by nobody are read once more, so there must not be many.
 bool verify_together(Direction direction, std::span<const RankShape> ranks, const Totals& totals,
                      const Topology& topology, const CollectiveRules& rules) {
-  const auto can = [](const RankShape& rank) { return rank.shares_reads; };
-  if (direction == Direction::kWrite || topology.nodes > 1 || rules.one_by_one) return false;
-  const bool filled = static_cast<double>(totals.size) >= kShared * static_cast<double>(totals.span());
-  return filled && totals.size >= kBytesAnAggregator && std::all_of(ranks.begin(), ranks.end(), can) && overlap(ranks);
+  return totals.size >= kBytesAnAggregator && overlap(ranks) &&
+         reads_nearly_all(direction, ranks, totals, topology, rules);
 }
 
 // The window of a read in stored order.
@@ -451,7 +458,9 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   if (totals.size == 0) return plan;
   totals.locks = direction == Direction::kWrite && !totals.lockless;
   if (totals.locks) totals.in_turn = seconds_in_turn(ranks);
-  totals.in_stored_order = verify_together(direction, ranks, totals, topology, rules) && totals.stored_pieces > 0;
+  const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
+  totals.in_stored_order = totals.ascending && (asked || (totals.stored_pieces > 0 && overlap(ranks))) &&
+                           reads_nearly_all(direction, ranks, totals, topology, rules);
   totals.whole = read_whole(direction, ranks, totals, topology, profile, patterns);
   totals.united = totals.whole ? totals.span() : std::min(totals.size, totals.span());
   totals.gaps = gaps_of_union(ranks, totals, patterns);
@@ -468,7 +477,6 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
     sized.window = std::min(rules.window, profile.staging);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, profile);
-  const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
   // Where each can read its own, ranks should not wait for each other for little.
   const double worth = totals.stored_pieces > 0 ? kWorthMeeting : 1;

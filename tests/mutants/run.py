@@ -23,6 +23,7 @@ TREE, BUILD = WORK / "tree", WORK / "build"
 TESTS = {
     "access": ("property", ["--gtest_filter=Access*"], 16800),
     "group": ("group_test", ["--gtest_filter=GroupScale*"], None),
+    "shared_group": ("shared_group_test", [], None),
     "plan_unit": ("plan_test", [], None),
     "file_unit": ("file_test", [], None),
     "file": ("property", ["--gtest_filter=File*"], 4000),
