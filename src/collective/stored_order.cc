@@ -32,7 +32,8 @@ constexpr std::size_t kLine = 64;  // of the cache: what different ranks write s
 constexpr std::size_t kMostPieces = 1 << 17;
 constexpr std::uint64_t kBehindAll = std::numeric_limits<std::uint64_t>::max();
 
-int slots_for(int ranks) { return std::max(32, 2 * ranks); }
+// So that ranks seldom wait for each other, but where they would take too much memory.
+int slots_for(int ranks) { return std::max(std::min(8 * ranks, 256), 2 * ranks); }
 
 enum class Phase : std::uint64_t { kNone, kFetching, kThere, kFailed };
 
@@ -266,8 +267,15 @@ bool StoredOrder::fetch_one() {
 void StoredOrder::take(Wanted& wanted) {
   const Stopwatch watch(times_.copy);
   const std::byte* const block = board_.block(wanted.number);
-  for (const StoredPiece& piece : wanted.pieces)
-    copy_bytes(piece.data, block + piece.stored % StoredRead::kBlock, static_cast<std::size_t>(piece.length));
+  const auto length = [](const StoredPiece& piece) { return static_cast<std::size_t>(piece.length); };
+  for (std::size_t i = 0; i < wanted.pieces.size(); ++i) {
+    const StoredPiece& piece = wanted.pieces[i];
+    if (i + 1 < wanted.pieces.size()) {
+      const StoredPiece& next = wanted.pieces[i + 1];
+      prefetch_copy(next.data, block + next.stored % StoredRead::kBlock, length(next));
+    }
+    copy_bytes(piece.data, block + piece.stored % StoredRead::kBlock, length(piece));
+  }
   wanted.taken = true;
 }
 

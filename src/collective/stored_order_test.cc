@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "group/threads.h"
 #include "storage/request.h"
@@ -50,6 +53,7 @@ class Elsewhere final : public Wrapped {
   Result<std::unique_ptr<StoredRead>> read_stored() override;
   Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
     ++reads_alone;
+    if (before_alone) before_alone();
     if (alone_fails) return fail(Code::kIo, "the storage is gone");
     return Wrapped::readv(extents, memory);
   }
@@ -62,6 +66,7 @@ class Elsewhere final : public Wrapped {
 
   int fails_one_in = 0, throws_one_in = 0;  // of the blocks
   bool alone_fails = false;
+  std::function<void()> before_alone;
   std::atomic<int> reads_alone = 0;
 
  private:
@@ -214,10 +219,18 @@ TEST(StoredOrder, EachBlockIsFetchedOnce) {
   }
 }
 
+// Meanwhile the others go on, to the end.
 TEST(StoredOrder, WhoHasTooManyPiecesReadsAlone) {
-  constexpr Bytes kSize = Bytes{3} << 20;
+  constexpr Bytes kSize = Bytes{8} << 20;
   Random random(4);
   Elsewhere storage(random, kSize, 3000);
+  const std::int64_t last = (*storage.read_stored())->blocks() - 1;
+  storage.before_alone = [&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (storage.fetched(last) == 0 && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_GT(storage.fetched(last), 0);
+  };
   std::vector<Wanted> wanted = in_turns(2, kSize, 4096);
   wanted[1] = {Pattern::strided(kSize / 8, 8, Pattern::run(3, 2)), Pattern::run(0, kSize / 4)};
   expect_reads(storage, wanted, kSize);

@@ -386,17 +386,11 @@ class Reader {
     std::span<const std::byte> at(Offset stored, Bytes length) const {
       return bytes_at(data + (stored - origin), length);
     }
-    // While a piece is copied the caches get the beginnings of the next one and of where it goes, which no processor foresees. (A
-    // function that prefetches and no more is left out by some compilers, unless it is inlined.)
+    // While a piece is copied.
     [[gnu::always_inline]] void prefetch_after(const Wanted& wanted) const {
-      constexpr Bytes kLine = 64, kFarthest = 1024;
       const Wanted* const next = &wanted + 1;
-      if (next == end) return;
-      const std::byte* const from = data + (next->stored - origin);
-      for (Bytes i = 0; i < std::min(next->length, kFarthest); i += kLine) {
-        __builtin_prefetch(from + i);
-        __builtin_prefetch(next->data + i, 1);
-      }
+      if (next != end)
+        prefetch_copy(next->data, data + (next->stored - origin), static_cast<std::size_t>(next->length));
     }
   };
 
