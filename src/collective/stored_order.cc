@@ -16,7 +16,9 @@
 // Memory: a rank's pieces of one window.
 #include "collective/stored_order.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <limits>
 
 #include "base/copy_bytes.h"
@@ -286,12 +288,12 @@ void StoredOrder::move_mark(std::uint64_t number) {
   board_.bell().ring();
 }
 
-// The ranks with the least mark.
+// The others with the least mark.
 std::vector<int> StoredOrder::late() const {
   std::vector<int> ranks;
   const std::uint64_t least = board_.least_mark();
   for (int rank = 0; rank < group_.size(); ++rank)
-    if (board_.mark(rank).number.load() == least) ranks.push_back(rank);
+    if (rank != group_.rank() && board_.mark(rank).number.load() == least) ranks.push_back(rank);
   return ranks;
 }
 

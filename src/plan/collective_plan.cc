@@ -478,8 +478,8 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, profile);
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
-  // Where each can read its own, ranks should not wait for each other for little.
-  const double worth = totals.stored_pieces > 0 ? kWorthMeeting : 1;
+  // Where each can read its own, ranks should not meet in windows for little.
+  const double worth = totals.stored_pieces > 0 && !totals.in_stored_order ? kWorthMeeting : 1;
   const bool chosen = !two_phase.impossible && !forbidden && (asked || two_phase.seconds < worth * independent.seconds);
   plan.considered = {two_phase, independent};
   plan.spares_little = !chosen && !two_phase.impossible && !forbidden && two_phase.seconds < independent.seconds;

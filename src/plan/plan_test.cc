@@ -559,6 +559,58 @@ TEST(CollectivePlan, RanksThatReadBytesOfTheSameCellsVerifyThemTogether) {
   EXPECT_FALSE(together(apart, shares)) << "each has its cells for itself";
 }
 
+// Where bytes lie in other places, and nearly all of what lies between is wanted by readers that share memory.
+TEST(CollectivePlan, ReadersOfOneNodeGoInStoredOrder) {
+  struct Case {
+    std::vector<Pattern> files = interleaved(4, 4000, 4096);
+    Direction direction = Direction::kRead;
+    std::int64_t pieces = 5000;
+    int nodes = 1;
+    bool last_shares = true;
+    std::string force = {};
+  };
+  const auto plan = [](const Case& drawn) {
+    Caps caps;
+    caps.appends = caps.shares_reads = true;
+    Profile profile;
+    profile.run_page_seconds = 6e-7;
+    CollectiveRules rules;
+    rules.force = drawn.force;
+    Topology topology{.node_of = {}, .nodes = drawn.nodes};
+    std::vector<RankShape> ranks;
+    for (std::size_t rank = 0; rank < drawn.files.size(); ++rank) {
+      const Pattern& file = drawn.files[rank];
+      topology.node_of.push_back(static_cast<int>(rank) % drawn.nodes);
+      RequestShape request = shape_of(drawn.direction, file, Pattern::run(0, file.size()));
+      if (drawn.pieces > 0) request.stored = {.pieces = drawn.pieces, .touched = 4 * file.size()};
+      request.pieces_together = drawn.pieces;
+      ranks.push_back(rank_shape(request, file, plan_access(request, caps, profile, {}), 2));
+      ranks.back().shares_reads = rank + 1 < drawn.files.size() || drawn.last_shares;
+    }
+    return plan_collective(drawn.direction, ranks, topology, caps, profile, rules);
+  };
+  const CollectivePlan turns = plan({});
+  EXPECT_EQ(turns.strategy, Strategy::kTwoPhase);
+  EXPECT_EQ(turns.in_stored_order, (Extent{0, Bytes{16000} * 4096}));
+  EXPECT_GE(turns.stored_window, Bytes{16} << 20);
+  EXPECT_NE(turns.explain().find("each block of what is stored by one rank for all"), std::string::npos);
+  EXPECT_LT(plan({.pieces = 10000000}).stored_window, turns.stored_window) << "each rank keeps its pieces of it";
+  const auto goes = [&](const Case& drawn) { return !plan(drawn).in_stored_order.empty(); };
+  EXPECT_FALSE(goes({.direction = Direction::kWrite}));
+  EXPECT_FALSE(goes({.nodes = 2, .force = "two_phase"})) << "they share no memory";
+  EXPECT_FALSE(goes({.last_shares = false, .force = "two_phase"})) << "one rank's handle cannot";
+  EXPECT_FALSE(goes({.force = "independent"}));
+  EXPECT_FALSE(goes({.pieces = 0})) << "nobody knows that bytes lie in other places";
+  EXPECT_TRUE(goes({.pieces = 0, .force = "two_phase"}));
+  std::vector<Pattern> sparse, apart;
+  for (int rank = 0; rank < 4; ++rank) {
+    sparse.push_back(pieces(4000, 4096, 8 * 4096).shifted(rank * 4096));
+    apart.push_back(Pattern::run(rank * (16 << 20), 16 << 20));
+  }
+  EXPECT_FALSE(goes({.files = sparse, .force = "two_phase"})) << "half of each block is wanted by nobody";
+  EXPECT_FALSE(goes({.files = apart})) << "each has its blocks for itself";
+}
+
 TEST(CollectivePlan, TheRanksCorrectionsCountTogether) {
   const auto files = interleaved(4, 100000, 64);
   const double before = plan_together(Direction::kWrite, files, far(1e-3, 1e9)).seconds;
