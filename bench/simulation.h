@@ -103,6 +103,9 @@ class CountingGroup final : public Group {
   Status finish(Ticket ticket) override { return inner_.finish(ticket); }
   Status barrier() override { return allgather({}, {}); }
   Result<SharedMemory> shared(Bytes length) override { return inner_.shared(length); }
+  Status await(Bell& bell, std::uint32_t heard, const std::function<std::vector<int>()>& missing) override {
+    return inner_.await(bell, heard, missing);
+  }
 
  private:
   Result<std::unique_ptr<Levels>> make_levels(bool share) override {

@@ -146,6 +146,7 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
       ASSIGN_OR_RETURN(outcome.moved, two_phase(group, storage, plan, request.direction, request.file, request.memory,
                                                 entry.known, times));
       outcome.seconds = seconds_since(start);
+      outcome.in_windows = plan.in_stored_order.empty();
       break;
     }
   }

@@ -51,6 +51,7 @@ struct CollectiveOutcome {
   Transferred moved;  // of this rank
   Strategy strategy = Strategy::kNothing;
   Method own_method = Method::kNothing;  // of the independent strategy
+  bool in_windows = false;               // of two-phase: what corrections are of
   double planned_seconds = 0;            // of this rank's access or of the two phases, without correction
   double seconds = 0;                    // that it took
   const char* method = "";               // what ran here, and why

@@ -104,7 +104,9 @@ class InPieces final : public Wrapped {
         pieces.clear();
         MemoryCursor to(memory);
         for (const Extent& each : extents) pieces.push_back({each.offset, each.length, to.take(each.length).data});
-        return Transferred{bounds_of(extents).length};
+        Transferred found;
+        for (const Extent& each : extents) found.bytes += each.length;
+        return found;
       }
       bool fetch(std::int64_t block, std::byte* to) override {
         return storage_.read({block * kBlock, kBlock}, to).has_value();
@@ -145,6 +147,8 @@ TEST(Collective, HowWhatIsReadIsStoredDecidesWhetherRanksMeet) {
       const auto outcome = run_collective(group, storage, request, times);
       ASSERT_TRUE(outcome) << outcome.error().text();
       EXPECT_EQ(outcome->strategy, tells ? Strategy::kTwoPhase : Strategy::kIndependent);
+      EXPECT_EQ(outcome->moved.bytes, kPieces * kPiece);
+      EXPECT_FALSE(outcome->in_windows);
       for (Offset at = 0; at < kPieces * kPiece; ++at) {
         const Offset in_file = at / kPiece * kRanks * kPiece + group.rank() * kPiece + at % kPiece;
         ASSERT_EQ(bytes[static_cast<std::size_t>(at)], all[static_cast<std::size_t>(in_file)]) << at;

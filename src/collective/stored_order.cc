@@ -10,10 +10,11 @@
 //     somebody who waits for nobody, or can be claimed.
 //  3. What changes a mark or a state rings the bell; who can do nothing sleeps until it rings.
 //  4. A block that cannot be fetched, or is damaged, is there all the same, and marked as failed: who wants some of it reads what it wants of
-//     the window by itself, and finds out what the matter is. So do ranks with too many pieces in a window to be kept. Who fails
-//     moves its mark behind everything, so that nobody waits for it, and tells in the last agreement.
+//     the window by itself, and finds out what the matter is. So do ranks with too many pieces in a window to be kept, or with so few of
+//     so many blocks that these would be fetched for little. Who fails moves its mark behind everything, so that nobody waits for
+//     it, and tells in the last agreement.
 //
-// Memory: a rank's pieces of one window.
+// So ranks wait for one that is `slots` blocks behind. Memory: a rank's pieces of one window, at most some megabytes.
 #include "collective/stored_order.h"
 
 #include <algorithm>
@@ -30,8 +31,8 @@
 namespace stridio {
 namespace {
 
-constexpr std::size_t kLine = 64;  // of the cache: what different ranks write stays on different lines
-constexpr std::size_t kMostPieces = 1 << 17;
+constexpr std::size_t kLine = 64;             // of the cache: what different ranks write stays on different lines
+constexpr std::size_t kMostRanges = 1 << 17;  // of file or memory at once
 constexpr std::uint64_t kBehindAll = std::numeric_limits<std::uint64_t>::max();
 
 // So that ranks seldom wait for each other, but where they would take too much memory.
@@ -115,6 +116,7 @@ class StoredOrder {
   Status read_together(std::uint64_t first_number, std::uint64_t end_number);
   Status read_alone();
   void cut(std::uint64_t first_number);
+  bool is_sparse() const;
   bool take_one();
   bool fetch_one();
   void take(Wanted& wanted);
@@ -154,10 +156,12 @@ Result<Transferred> StoredOrder::run() {
 Status StoredOrder::read_all() {
   ASSIGN_OR_RETURN(stored_, storage_.read_stored());
   const auto step = static_cast<std::uint64_t>(stored_->blocks());
-  const Extent all = plan_.in_stored_order;
   std::uint64_t first_number = board_.slots();  // so that none is before number 0
-  for (Offset begin = all.offset; begin < all.end() && !moved_.eof; begin += plan_.stored_window, first_number += step)
-    RETURN_IF_ERROR(read_window(intersect({begin, plan_.stored_window}, all), first_number, first_number + step));
+  for (Extent left = plan_.in_stored_order; !left.empty() && !moved_.eof; first_number += step) {
+    const Extent window{left.offset, std::min(left.length, plan_.stored_window)};
+    RETURN_IF_ERROR(read_window(window, first_number, first_number + step));
+    left = {window.end(), left.length - window.length};
+  }
   return {};
 }
 
@@ -176,11 +180,16 @@ Status StoredOrder::read_window(Extent window, std::uint64_t first_number, std::
 bool StoredOrder::gather(Bytes end) {
   extents_.clear();
   spans_.clear();
-  while (at_.position() < end && extents_.size() < kMostPieces)
+  while (at_.position() < end && extents_.size() < kMostRanges && spans_.size() < kMostRanges) {
     extents_.push_back(at_.next_range(end - at_.position()));
-  while (user_.position() < at_.position()) {
-    const Extent range = user_.next_range(at_.position() - user_.position());
-    spans_.push_back({to_.base + range.offset, range.length});
+    while (user_.position() < at_.position() && spans_.size() < kMostRanges) {
+      const Extent range = user_.next_range(at_.position() - user_.position());
+      spans_.push_back({to_.base + range.offset, range.length});
+    }
+  }
+  if (const Bytes rest = at_.position() - user_.position(); rest > 0) {
+    extents_.back().length -= rest;
+    at_.seek(user_.position());
   }
   return at_.position() >= end;
 }
@@ -193,8 +202,16 @@ Status StoredOrder::read_alone() {
 }
 
 Status StoredOrder::read_together(std::uint64_t first_number, std::uint64_t end_number) {
-  ASSIGN_OR_RETURN(const Transferred found, stored_->find(extents_, spans_, pieces_));
-  cut(first_number);
+  const auto found = guarded([&]() -> Result<Transferred> {
+    ASSIGN_OR_RETURN(const Transferred all, stored_->find(extents_, spans_, pieces_));
+    cut(first_number);
+    return all;
+  });
+  if (!found && found.error().code != Code::kNoMemory) return fail(found.error());
+  if (!found || is_sparse()) {
+    move_mark(end_number);
+    return read_alone();
+  }
   failed_ = false;
   while (next_ < wanted_.size()) {
     move_mark(wanted_[next_].number);
@@ -205,8 +222,17 @@ Status StoredOrder::read_together(std::uint64_t first_number, std::uint64_t end_
   }
   move_mark(end_number);
   if (failed_) return read_alone();
-  moved_ += found;
+  moved_ += *found;
   return {};
+}
+
+// Whether the blocks have much more than all ranks want of them, if the others want as much as this one.
+bool StoredOrder::is_sparse() const {
+  constexpr double kMostFetched = 1.5;
+  Bytes bytes = 0;
+  for (const StoredPiece& piece : pieces_) bytes += piece.length;
+  return static_cast<double>(std::ssize(wanted_) * StoredRead::kBlock) >
+         kMostFetched * static_cast<double>(bytes) * group_.size() + static_cast<double>(2 * StoredRead::kBlock);
 }
 
 void StoredOrder::cut(std::uint64_t first_number) {

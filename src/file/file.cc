@@ -552,9 +552,9 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   ASSIGN_OR_RETURN(const CollectiveOutcome outcome, move_together(request));
   if (!outcome.moved.eof) {
     correct(access.direction, [&](Correction& all) {
-      if (outcome.strategy == Strategy::kTwoPhase)
+      if (outcome.in_windows)
         all.learn_two_phase(outcome.planned_seconds, outcome.seconds);
-      else if (outcome.moved.requests > 0)
+      else if (outcome.strategy == Strategy::kIndependent && outcome.moved.requests > 0)
         all.learn(outcome.own_method, outcome.planned_seconds, outcome.seconds);
     });
   }

@@ -43,6 +43,13 @@ struct StoredRoot {
 };
 Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& header);
 
+// Where a run of a part lies, and its first cell's sum among the part's.
+struct StoredRun {
+  Extent stored;
+  std::size_t part = 0;
+  std::size_t first_sum = 0;
+};
+
 // Thread-safe.
 class Generation {
  public:
@@ -54,6 +61,8 @@ class Generation {
   const std::vector<std::byte>& tail() const { return tail_; }  // of the header
   // The numbers of its parts, in the order in which these begin.
   const std::vector<std::size_t>& by_offset() const { return by_offset_; }
+  // Of all parts, ascending; found at the first call.
+  const std::vector<StoredRun>& stored_runs();
   // The intervals of root().parts[i]: read and checked at the first call.
   Result<std::shared_ptr<const Part>> part(std::size_t i, Storage& storage);
   // They are known already,
@@ -67,6 +76,7 @@ class Generation {
   std::vector<std::size_t> by_offset_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Part>> parts_;  // null: not read
+  std::vector<StoredRun> stored_runs_;              // empty: not asked for
 };
 
 // What is read from: a generation, and over it what this process has written since.

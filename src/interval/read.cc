@@ -23,7 +23,8 @@ namespace {
 // Of a request so much is looked up at once, and no more pieces.
 constexpr Bytes kLongestSlice = Bytes{8} << 20;
 constexpr std::size_t kMostWanted = 1 << 17;
-constexpr std::size_t kMostCells = 4096;  // at once
+constexpr std::size_t kMostFound = 2 * kMostWanted;  // in stored order
+constexpr std::size_t kMostCells = 4096;             // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
 constexpr double kWellUsed = 0.75;    // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
@@ -102,6 +103,7 @@ class Reader {
                                std::vector<StoredPiece>& pieces) {
     pieces.clear();
     const auto moved = by_slices(extents, memory, std::numeric_limits<Bytes>::max(), [&]() -> Status {
+      if (pieces.size() + wanted_ > kMostFound) return fail(Code::kNoMemory, "too many pieces of a file at once");
       std::vector<Source*> in_order;
       for (Source& source : sources_)
         if (!source.wanted.empty()) in_order.push_back(&source);

@@ -614,6 +614,42 @@ TEST(StoredRead, BlocksHaveWhatWasWrittenAndDamageIsFound) {
   EXPECT_GT(found, 20);
 }
 
+// Any readers, of any windows, over holes and beyond the end.
+TEST(StoredRead, RandomReadersReadTogether) {
+  const std::uint64_t seed = seed_of_this_run();
+  for (std::uint64_t round = 0; round < 30; ++round) {
+    SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed) + ", round " + std::to_string(round));
+    Random random(seed + round);
+    const Written written = write_file(random, draw(random, 1, 1200000));
+    const std::vector<Reader> readers = random_readers(random, std::ssize(written.oracle.bytes));
+    CollectivePlan plan;
+    plan.in_stored_order = {0, std::ssize(written.oracle.bytes) + 30000};
+    plan.stored_window = draw(random, 200000, 1500000);
+    run_threads(static_cast<int>(readers.size()), {}, [&](Group& group) {
+      const std::vector<Extent>& wanted = readers[static_cast<std::size_t>(group.rank())].wanted;
+      auto file = IntervalFile::open(group, open_memory(written.file, {.read = true}), false);
+      ASSERT_TRUE(file);
+      Data expected;
+      for (const Extent& each : wanted) {
+        const Data piece = written.oracle.read(each);
+        expected.insert(expected.end(), piece.begin(), piece.end());
+      }
+      const Pattern pattern = wanted.empty() ? Pattern() : Pattern::extents(wanted);
+      Data got(static_cast<std::size_t>(pattern.size()), std::byte{0x55});
+      const auto shared = group.shared(shared_for_stored_order(group.size()));
+      ASSERT_TRUE(shared && shared->length > 0);
+      Times times;
+      const auto moved =
+          in_stored_order(group, *shared, **file, plan, pattern, {got.data(), Pattern::run(0, pattern.size())}, times);
+      ASSERT_TRUE(moved) << moved.error().text();
+      EXPECT_EQ(moved->bytes, std::ssize(expected));
+      EXPECT_EQ(moved->eof, std::ssize(expected) < pattern.size());
+      got.resize(expected.size());
+      EXPECT_TRUE(got == expected);
+    });
+  }
+}
+
 TEST(StoredRead, IsNotToBeHadOfAFileThatIsWritten) {
   const Turns turns;
   run_threads(1, {}, [&](Group& group) {
@@ -626,7 +662,8 @@ TEST(StoredRead, IsNotToBeHadOfAFileThatIsWritten) {
 }
 
 // Whether it succeeded, by all ranks alike; those that did have the right bytes.
-Status read_turns_in_stored_order(const Turns& turns, const std::function<std::vector<Extent>(int)>& wanted_by) {
+Status read_turns_in_stored_order(const Turns& turns, const std::function<std::vector<Extent>(int)>& wanted_by,
+                                  bool leaves_some = false) {
   Status result;
   run_threads(Turns::kRanks, {}, [&](Group& group) {
     auto opened = IntervalFile::open(group, open_memory(turns.file, {.read = true}), false);
@@ -635,16 +672,20 @@ Status read_turns_in_stored_order(const Turns& turns, const std::function<std::v
     Data mine(static_cast<std::size_t>(std::ssize(wanted) * Turns::kPiece));
     CollectivePlan plan;
     plan.in_stored_order = {0, Turns::kSize};
-    plan.stored_window = Turns::kSize / 2;
+    plan.stored_window = Turns::kSize;
     const auto shared = group.shared(shared_for_stored_order(group.size()));
     ASSERT_TRUE(shared && shared->length > 0);
     Times times;
     const auto moved = in_stored_order(group, *shared, **opened, plan, Pattern::extents(wanted),
                                        {mine.data(), Pattern::run(0, std::ssize(mine))}, times);
-    const auto all_of_them = allgather(group, static_cast<int>(moved.has_value()));
+    const auto all_of_them = allgather(group, moved ? static_cast<int>(moved->requests) : -1);
     ASSERT_TRUE(all_of_them);
-    for (const int each : *all_of_them) EXPECT_EQ(each, static_cast<int>(moved.has_value()));
+    for (const int each : *all_of_them) EXPECT_EQ(each >= 0, moved.has_value());
     if (group.rank() == 0) result = moved ? Status() : fail(moved.error());
+    constexpr Bytes kBlocks = Turns::kSize / StoredRead::kBlock + 2;
+    if (moved && !leaves_some) {
+      EXPECT_LE(std::accumulate(all_of_them->begin(), all_of_them->end(), 0), kBlocks) << "each block once";
+    }
     for (std::size_t i = 0; moved && i < wanted.size(); ++i)
       ASSERT_TRUE(std::equal(mine.begin() + static_cast<Offset>(i) * Turns::kPiece,
                              mine.begin() + static_cast<Offset>(i + 1) * Turns::kPiece,
@@ -675,7 +716,7 @@ TEST(StoredRead, ACollectiveReadFailsWhereAnybodyWantsWhatIsDamaged) {
       EXPECT_NE(read.error().what.find("wrong checksum"), std::string::npos) << read.error().what;
     }
     if (at > turns.stored.offset + turns.stored.length * 2 / 3) {
-      EXPECT_TRUE(read_turns_in_stored_order(turns, first_half)) << at;
+      EXPECT_TRUE(read_turns_in_stored_order(turns, first_half, true)) << at;
     }
     flip(turns.file, at);
   }

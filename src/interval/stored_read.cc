@@ -7,28 +7,10 @@
 namespace stridio {
 namespace {
 
-// Where a run of a part lies, and its first cell's sum in the part's.
-struct StoredRun {
-  Extent stored;
-  std::size_t part = 0;
-  std::size_t first_sum = 0;
-};
-
 class BlockReader final : public StoredRead {
  public:
   BlockReader(Storage& storage, std::shared_ptr<Generation> generation)
-      : storage_(storage), generation_(std::move(generation)) {
-    const std::vector<PartEntry>& parts = generation_->root().parts;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      std::size_t sums = 0;
-      for (const Extent& run : parts[i].runs) {
-        runs_.push_back({run, i, sums});
-        sums += static_cast<std::size_t>(cells_of(run));
-      }
-    }
-    const auto before = [](const StoredRun& a, const StoredRun& b) { return a.stored.offset < b.stored.offset; };
-    std::sort(runs_.begin(), runs_.end(), before);
-  }
+      : storage_(storage), generation_(std::move(generation)), runs_(generation_->stored_runs()) {}
 
   std::int64_t blocks() const override { return runs_.empty() ? 0 : (runs_.back().stored.end() + kBlock - 1) / kBlock; }
 
@@ -69,7 +51,7 @@ class BlockReader final : public StoredRead {
 
   Storage& storage_;
   const std::shared_ptr<Generation> generation_;
-  std::vector<StoredRun> runs_;  // ascending
+  const std::vector<StoredRun>& runs_;
 };
 
 }  // namespace

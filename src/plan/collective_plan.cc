@@ -37,6 +37,14 @@ struct Totals : RankShape {
   Bytes span() const { return upper - lower; }
 };
 
+// How many ranks' bounds lie over one another, on average.
+double crowding(std::span<const RankShape> ranks, const Totals& totals) {
+  double bounds = 0;
+  for (const RankShape& rank : ranks)
+    if (rank.size > 0) bounds += static_cast<double>(rank.upper - rank.lower);
+  return bounds / static_cast<double>(totals.span());
+}
+
 std::vector<RankShape> by_lower(std::span<const RankShape> ranks) {
   std::vector<RankShape> sorted;
   for (const RankShape& rank : ranks)
@@ -236,7 +244,7 @@ double union_seconds(Direction direction, const Totals& totals, const Profile& p
   return std::min(as_list, adding + moving(Direction::kRead, 1, with_holes) + moving(direction, 1, with_holes));
 }
 
-// Each block is fetched once, by whoever comes first, and nobody waits for anybody but at the ends.
+// Each block is fetched once, by whoever comes first; ranks wait for who is far behind, and at the ends.
 double stored_order_seconds(const Totals& totals, double agreement, const Profile& profile) {
   const auto bytes = static_cast<double>(totals.size), united = static_cast<double>(totals.united);
   const double pieces = static_cast<double>(totals.pieces + totals.stored_pieces);
@@ -315,22 +323,25 @@ Bytes best_window(Direction direction, const Totals& totals, const Topology& top
   return best;
 }
 
+// Calls in stored order are another thing than windows.
+double correction_of(const Totals& totals) { return totals.in_stored_order ? 1 : totals.two_phase_correction; }
+
 CollectiveCandidate propose_two_phase(Direction direction, const Totals& totals, const Topology& topology,
                                       const Profile& profile, const CollectiveRules& rules, int aggregators) {
   const auto impossible = [](const char* why) { return CollectiveCandidate{Strategy::kTwoPhase, why}; };
   if (!totals.ascending) return impossible("a rank's file ranges are not in ascending order");
   if (rules.one_by_one) return impossible("atomic mode: requests must not mix");
   if (!rules.two_phase) return impossible(rules.two_phase_reason);
-  return {.strategy = Strategy::kTwoPhase,
-          .seconds =
-              two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * totals.two_phase_correction,
-          .size = totals.size,
-          .file_ranges = totals.file_ranges,
-          .aggregators = aggregators,
-          .window = rules.window,
-          .whole = totals.whole ? totals.span() : 0,
-          .runs = 1 + totals.gaps.count(),
-          .in_stored_order = totals.in_stored_order};
+  return {
+      .strategy = Strategy::kTwoPhase,
+      .seconds = two_phase_seconds(direction, totals, topology, profile, rules, aggregators) * correction_of(totals),
+      .size = totals.size,
+      .file_ranges = totals.file_ranges,
+      .aggregators = aggregators,
+      .window = rules.window,
+      .whole = totals.whole ? totals.span() : 0,
+      .runs = 1 + totals.gaps.count(),
+      .in_stored_order = totals.in_stored_order};
 }
 
 CollectiveCandidate propose_independent(Direction direction, const Totals& totals, const Profile& profile) {
@@ -350,6 +361,7 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
 constexpr double kWorthMeeting = 0.95;
 constexpr Bytes kStoredWindow = Bytes{64} << 20;  // ranks keep their pieces of it
 constexpr std::int64_t kStoredPieces = 1 << 16;   // so many at most, as a rule
+constexpr double kTogether = 0.75;                // of the workers: so many read between the same bounds
 constexpr double kShared = 0.75;                  // of all between the first and the last byte: so much is asked for
 
 // Of ranks that share memory, of a storage that shares reads: whether nearly all of what lies between is wanted by somebody.
@@ -367,6 +379,13 @@ bool verify_together(Direction direction, std::span<const RankShape> ranks, cons
                      const Topology& topology, const CollectiveRules& rules) {
   return totals.size >= kBytesAnAggregator && overlap(ranks) &&
          reads_nearly_all(direction, ranks, totals, topology, rules);
+}
+
+// They go through the file together: where each has a part for itself, one would wait for the other.
+bool read_in_stored_order(Direction direction, std::span<const RankShape> ranks, const Totals& totals,
+                          const Topology& topology, const CollectiveRules& rules) {
+  return totals.ascending && totals.stored_pieces > 0 && reads_nearly_all(direction, ranks, totals, topology, rules) &&
+         crowding(ranks, totals) >= kTogether * totals.workers;
 }
 
 // The window of a read in stored order.
@@ -458,9 +477,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   if (totals.size == 0) return plan;
   totals.locks = direction == Direction::kWrite && !totals.lockless;
   if (totals.locks) totals.in_turn = seconds_in_turn(ranks);
-  const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
-  totals.in_stored_order = totals.ascending && (asked || (totals.stored_pieces > 0 && overlap(ranks))) &&
-                           reads_nearly_all(direction, ranks, totals, topology, rules);
+  totals.in_stored_order = read_in_stored_order(direction, ranks, totals, topology, rules);
   totals.whole = read_whole(direction, ranks, totals, topology, profile, patterns);
   totals.united = totals.whole ? totals.span() : std::min(totals.size, totals.span());
   totals.gaps = gaps_of_union(ranks, totals, patterns);
@@ -477,6 +494,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
     sized.window = std::min(rules.window, profile.staging);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, profile);
+  const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
   // Where each can read its own, ranks should not meet in windows for little.
   const double worth = totals.stored_pieces > 0 && !totals.in_stored_order ? kWorthMeeting : 1;
@@ -485,7 +503,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   plan.spares_little = !chosen && !two_phase.impossible && !forbidden && two_phase.seconds < independent.seconds;
   plan.strategy = chosen ? Strategy::kTwoPhase : Strategy::kIndependent;
   plan.seconds = chosen ? two_phase.seconds : independent.seconds;
-  plan.uncorrected_seconds = chosen ? two_phase.seconds / totals.two_phase_correction : independent.seconds;
+  plan.uncorrected_seconds = chosen ? two_phase.seconds / correction_of(totals) : independent.seconds;
   if (!chosen) {
     plan.verifies_together = verify_together(direction, ranks, totals, topology, rules);
     return plan;

@@ -600,15 +600,19 @@ TEST(CollectivePlan, ReadersOfOneNodeGoInStoredOrder) {
   EXPECT_FALSE(goes({.nodes = 2, .force = "two_phase"})) << "they share no memory";
   EXPECT_FALSE(goes({.last_shares = false, .force = "two_phase"})) << "one rank's handle cannot";
   EXPECT_FALSE(goes({.force = "independent"}));
-  EXPECT_FALSE(goes({.pieces = 0})) << "nobody knows that bytes lie in other places";
-  EXPECT_TRUE(goes({.pieces = 0, .force = "two_phase"}));
+  EXPECT_TRUE(goes({.force = "two_phase"}));
+  EXPECT_FALSE(goes({.pieces = 0, .force = "two_phase"})) << "nobody knows that bytes lie in other places";
   std::vector<Pattern> sparse, apart;
   for (int rank = 0; rank < 4; ++rank) {
     sparse.push_back(pieces(4000, 4096, 8 * 4096).shifted(rank * 4096));
     apart.push_back(Pattern::run(rank * (16 << 20), 16 << 20));
   }
   EXPECT_FALSE(goes({.files = sparse, .force = "two_phase"})) << "half of each block is wanted by nobody";
-  EXPECT_FALSE(goes({.files = apart})) << "each has its blocks for itself";
+  for (const char* force : {"", "two_phase"})
+    EXPECT_FALSE(goes({.files = apart, .force = force})) << "each has its blocks for itself, and would wait";
+  std::vector<Pattern> ghosts;  // rows of others at the borders
+  for (int rank = 0; rank < 4; ++rank) ghosts.push_back(Pattern::run(rank * (16 << 20), (16 << 20) + 4096));
+  EXPECT_FALSE(goes({.files = ghosts, .force = "two_phase"}));
 }
 
 TEST(CollectivePlan, TheRanksCorrectionsCountTogether) {

@@ -30,7 +30,7 @@ class StoredRead {
   // Behind the last one; the same for all readers.
   virtual std::int64_t blocks() const = 0;
   // As Storage::readv, but puts only zeros into memory, where holes are asked for. What else is asked for is in `pieces` afterwards: in
-  // ascending order, and each in one block.
+  // ascending order, and each in one block. kNoMemory where they are too many to be kept.
   virtual Result<Transferred> find(std::span<const Extent> extents, std::span<const Span> memory,
                                    std::vector<StoredPiece>& pieces) = 0;
   // All that any reader can want of the block, to where it lies there; kBlock bytes have room. False where any of it is not right, or
