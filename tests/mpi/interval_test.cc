@@ -203,6 +203,48 @@ TEST_F(IntervalFiles, ARankSeesItsOwnWritesAtOnce) {
   EXPECT_MPI_OK(MPI_File_close(&fh));
 }
 
+// Blocks of 750 ints, written in turns, are read in turns of 1024: long enough to be read in stored order.
+TEST_F(IntervalFiles, AreReadInOtherTurnsThanTheyWereWrittenIn) {
+  constexpr int kWritten = 750, kRead = 1024, kEach = kWritten * kRead;
+  const auto set_turns = [&](MPI_File fh, int block) {
+    MPI_Datatype ints, turns;
+    MPI_Type_contiguous(block, MPI_INT, &ints);
+    MPI_Type_create_resized(ints, 0, static_cast<MPI_Aint>(sizeof(int)) * block * size(), &turns);
+    MPI_Type_commit(&turns);
+    const auto first = static_cast<MPI_Offset>(sizeof(int)) * block * rank();
+    EXPECT_MPI_OK(MPI_File_set_view(fh, first, MPI_INT, turns, "native", MPI_INFO_NULL));
+    MPI_Type_free(&turns);
+    MPI_Type_free(&ints);
+  };
+  const auto values = [&](int block) {
+    std::vector<int> mine(kEach);
+    for (int i = 0; i < kEach; ++i)
+      mine[static_cast<std::size_t>(i)] = 7 + ((i / block) * size() + rank()) * block + i % block;
+    return mine;
+  };
+  MPI_File fh = open_as("interval:" + path(), MPI_MODE_WRONLY | MPI_MODE_CREATE);
+  set_turns(fh, kWritten);
+  EXPECT_MPI_OK(MPI_File_write_at_all(fh, 0, values(kWritten).data(), kEach, MPI_INT, MPI_STATUS_IGNORE));
+  EXPECT_MPI_OK(MPI_File_close(&fh));
+  const std::vector<int> wanted = values(kRead);
+  for (const char* method : {"two_phase", "independent"}) {
+    fh = open_as(path(), MPI_MODE_RDONLY, {{"stridio_method", method}});
+    set_turns(fh, kRead);
+    for (int again = 0; again < 2; ++again) {
+      std::vector<int> got(kEach + 1, -1);
+      MPI_Status status;
+      EXPECT_MPI_OK(MPI_File_read_at_all(fh, 0, got.data(), kEach + 1, MPI_INT, &status));
+      int count = 0;
+      MPI_Get_count(&status, MPI_INT, &count);
+      EXPECT_EQ(count, kEach);
+      EXPECT_EQ(got.back(), -1);
+      got.pop_back();
+      EXPECT_TRUE(got == wanted) << method;
+    }
+    EXPECT_MPI_OK(MPI_File_close(&fh));
+  }
+}
+
 TEST_F(IntervalFiles, TheSharedPointerWorks) {
   MPI_File fh = open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE);
   EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
