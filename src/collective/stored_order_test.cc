@@ -11,6 +11,7 @@
 #include <numeric>
 #include <thread>
 
+#include "group/testing/forked_ranks.h"
 #include "group/threads.h"
 #include "storage/request.h"
 #include "storage/stored_read.h"
@@ -66,7 +67,7 @@ class Elsewhere final : public Wrapped {
 
   int fails_one_in = 0, throws_one_in = 0;  // of the blocks
   bool alone_fails = false;
-  std::function<void()> before_alone;
+  std::function<void()> before_alone, before_fetch;
   std::atomic<int> reads_alone = 0;
 
  private:
@@ -120,6 +121,7 @@ class ElsewhereRead final : public StoredRead {
       const std::scoped_lock lock(file_.mutex_);
       ++file_.fetched_[block];
     }
+    if (file_.before_fetch) file_.before_fetch();
     if (file_.throws_one_in > 0 && block % file_.throws_one_in == 0) throw std::bad_alloc();
     const Offset begin = block * kBlock;
     std::copy_n(file_.stored_.begin() + begin, std::min(kBlock, std::ssize(file_.stored_) - begin), to);
@@ -235,6 +237,11 @@ TEST(StoredOrder, WhoHasTooManyPiecesReadsAlone) {
   wanted[1] = {Pattern::strided(kSize / 8, 8, Pattern::run(3, 2)), Pattern::run(0, kSize / 4)};
   expect_reads(storage, wanted, kSize, 1);
   EXPECT_EQ(storage.reads_alone, kSize / 8 / (1 << 17)) << "in parts";
+  storage.reads_alone = 0;
+  wanted = in_turns(2, kSize, 4096);
+  wanted[1].memory = Pattern::strided(kSize / 4, 3, Pattern::run(0, 2));
+  expect_reads(storage, wanted, kSize, 1);
+  EXPECT_EQ(storage.reads_alone, kSize / 4 / (1 << 17)) << "of memory, too";
 }
 
 // So does who would have blocks fetched for little.
@@ -298,6 +305,37 @@ TEST(StoredOrder, WhoFailsKeepsNobody) {
     EXPECT_EQ(failed.error().code, Code::kUnsupportedOperation);
     ASSERT_TRUE(group.barrier());
   });
+}
+
+struct Fetching {
+  std::atomic<bool> begun;
+};
+class StoredOrderProcesses : public ForkedRanks<Fetching> {};
+
+// The others wait for the block, and then no more.
+TEST_F(StoredOrderProcesses, ARankKilledWhileItFetchesFailsTheOthers) {
+  constexpr Bytes kSize = Bytes{12} << 20;
+  Random random(9);
+  Elsewhere storage(random, kSize, 3000);
+  const std::vector<Wanted> wanted = in_turns(3, kSize, 4096);
+  start(3, [&](const Bootstrap& bootstrap) {
+    auto group = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(group);
+    if (bootstrap.rank == 1)
+      storage.before_fetch = [&] {
+        shared_.begun = true;
+        for (;;) pause();
+      };
+    std::vector<std::byte> got(static_cast<std::size_t>(kSize));
+    const auto failed =
+        read(**group, storage, wanted[static_cast<std::size_t>(bootstrap.rank)], {0, kSize}, kSize, got.data());
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().rank, 1) << failed.error().text();
+  });
+  while (!shared_.begun) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  kill_rank(1);
+  finish(1);
 }
 
 }  // namespace

@@ -650,6 +650,34 @@ TEST(StoredRead, RandomReadersReadTogether) {
   }
 }
 
+TEST(StoredRead, FindsNoMorePiecesThanCanBeKept) {
+  constexpr Bytes kEach = 100000;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(3, {}, [&](Group& group) {
+    auto writer = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(writer);
+    std::vector<Extent> every_third;
+    for (Bytes i = 0; i < kEach; ++i) every_third.push_back({3 * i + group.rank(), 1});
+    Data ones(kEach, std::byte{1});
+    ASSERT_TRUE(write_list(**writer, every_third, ones));
+    ASSERT_TRUE((*writer)->commit());
+    auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false);
+    ASSERT_TRUE(reader);
+    const auto stored = (*reader)->read_stored();
+    ASSERT_TRUE(stored);
+    Data data(3 * kEach);
+    std::vector<StoredPiece> pieces;
+    for (const bool half : {true, false}) {
+      const Extent wanted{0, half ? kEach : 3 * kEach};
+      const Span span{data.data(), wanted.length};
+      const auto found = (*stored)->find({&wanted, 1}, {&span, 1}, pieces);
+      EXPECT_EQ(found.has_value(), half);
+      EXPECT_TRUE(half || found.error().code == Code::kNoMemory);
+    }
+  });
+}
+
 TEST(StoredRead, IsNotToBeHadOfAFileThatIsWritten) {
   const Turns turns;
   run_threads(1, {}, [&](Group& group) {
