@@ -239,9 +239,9 @@ TEST(StoredOrder, WhoHasTooManyPiecesReadsAlone) {
   EXPECT_EQ(storage.reads_alone, kSize / 8 / (1 << 17)) << "in parts";
   storage.reads_alone = 0;
   wanted = in_turns(2, kSize, 4096);
-  wanted[1].memory = Pattern::strided(kSize / 4, 3, Pattern::run(0, 2));
+  wanted[1] = {Pattern::run(0, kSize / 4), Pattern::strided(kSize / 8, 3, Pattern::run(0, 2))};
   expect_reads(storage, wanted, kSize, 1);
-  EXPECT_EQ(storage.reads_alone, kSize / 4 / (1 << 17)) << "of memory, too";
+  EXPECT_EQ(storage.reads_alone, kSize / 8 / (1 << 17)) << "of memory, too";
 }
 
 // So does who would have blocks fetched for little.
