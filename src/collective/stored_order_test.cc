@@ -182,7 +182,7 @@ void expect_reads(Elsewhere& storage, std::span<const Wanted> wanted, Bytes wind
 
 TEST(StoredOrder, RandomPatternsAreRead) {
   const std::uint64_t seed = testing::seed_of_run();
-  for (std::uint64_t round = 0; round < 40; ++round) {
+  for (std::uint64_t round = 0; round < 24; ++round) {
     SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed) + ", round " + std::to_string(round));
     Random random(seed + round);
     const Bytes size = pick(random, 1, 4 << 20);
