@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "access/batch.h"
 #include "access/deep.h"
 #include "base/guarded.h"
 #include "base/worker.h"
@@ -21,58 +22,12 @@
 namespace stridio {
 namespace {
 
-struct Batch {
-  std::size_t most = 1024;  // ranges
-  std::vector<Extent> extents;
-  std::vector<Span> spans;
-  Bytes bytes = 0;
-
-  void clear() {
-    extents.clear();
-    spans.clear();
-    bytes = 0;
-  }
-  void add(Offset offset, Bytes length) {
-    if (!extents.empty() && extents.back().end() == offset) {
-      extents.back().length += length;
-    } else {
-      extents.push_back({offset, length});
-    }
-    bytes += length;
-  }
-  void add(std::byte* data, Bytes length) {
-    if (!spans.empty() && spans.back().data + spans.back().length == data) {
-      spans.back().length += length;
-    } else {
-      spans.push_back({data, length});
-    }
-  }
-  bool full() const { return extents.size() >= most || spans.size() >= most; }
-};
-
 Result<Transferred> move(const AccessPlan& plan, Storage& storage, Direction direction, const Batch& batch) {
   std::unique_ptr<RangeLock> lock;
   if (plan.locked) {
     ASSIGN_OR_RETURN(lock, storage.lock(bounds_of(batch.extents), LockMode::kExclusive));
   }
   return transfer_deep(storage, direction, batch.extents, batch.spans, plan.deep);
-}
-
-// The next ranges of file and memory side by side, straight from the user's memory, up to data position `to`.
-void fill_direct(Batch& batch, Cursor& file, Cursor& memory, std::byte* base, Bytes to) {
-  batch.clear();
-  Extent at, in;
-  while (!batch.full() && !(at.empty() && file.position() == to)) {
-    if (at.empty()) at = file.next_range(to - file.position());
-    if (in.empty()) in = memory.next_range();
-    const Bytes length = std::min(at.length, in.length);
-    batch.add(at.offset, length);
-    batch.add(base + in.offset, length);
-    at = {at.offset + length, at.length - length};
-    in = {in.offset + length, in.length - length};
-  }
-  if (!at.empty()) file.seek(file.position() - at.length);
-  if (!in.empty()) memory.seek(memory.position() - in.length);
 }
 
 void fill_staged(Batch& batch, Cursor& file, std::byte* buffer, Bytes room) {

@@ -22,6 +22,7 @@
 #include <cstring>
 #include <limits>
 
+#include "access/batch.h"
 #include "base/copy_bytes.h"
 #include "base/guarded.h"
 #include "collective/aggregator.h"
@@ -59,10 +60,9 @@ class Board {
 
   // Blocks begin with pages, as they do in the file: so the kernel copies them fastest.
   static Bytes head_bytes(int ranks) {
-    constexpr Bytes kPage = 4096;
     const auto head = static_cast<Bytes>(kLine + sizeof(Mark) * static_cast<std::size_t>(ranks) +
                                          sizeof(Slot) * static_cast<std::size_t>(slots_for(ranks)));
-    return (head + kPage - 1) / kPage * kPage;
+    return (head + Profile::kPage - 1) / Profile::kPage * Profile::kPage;
   }
   static Bytes bytes(int ranks) { return head_bytes(ranks) + slots_for(ranks) * StoredRead::kBlock; }
 
@@ -135,8 +135,7 @@ class StoredOrder {
 
   std::unique_ptr<StoredRead> stored_;
   Transferred moved_;
-  std::vector<Extent> extents_;  // that are read at once,
-  std::vector<Span> spans_;      // and where they go
+  Batch batch_{.most = kMostRanges};  // what is read at once
   std::vector<StoredPiece> pieces_;
   std::vector<Wanted> wanted_;
   std::size_t next_ = 0;  // of them: the first that is not taken
@@ -178,32 +177,20 @@ Status StoredOrder::read_window(Extent window, std::uint64_t first_number, std::
 
 // What comes next of file and memory, up to the data position `end`; whether it is all.
 bool StoredOrder::gather(Bytes end) {
-  extents_.clear();
-  spans_.clear();
-  while (at_.position() < end && extents_.size() < kMostRanges && spans_.size() < kMostRanges) {
-    extents_.push_back(at_.next_range(end - at_.position()));
-    while (user_.position() < at_.position() && spans_.size() < kMostRanges) {
-      const Extent range = user_.next_range(at_.position() - user_.position());
-      spans_.push_back({to_.base + range.offset, range.length});
-    }
-  }
-  if (const Bytes rest = at_.position() - user_.position(); rest > 0) {
-    extents_.back().length -= rest;
-    at_.seek(user_.position());
-  }
-  return at_.position() >= end;
+  fill_direct(batch_, at_, user_, to_.base, end);
+  return at_.position() == end;
 }
 
 Status StoredOrder::read_alone() {
   const Stopwatch watch(times_.storage);
-  ASSIGN_OR_RETURN(const Transferred moved, storage_.readv(extents_, spans_));
+  ASSIGN_OR_RETURN(const Transferred moved, storage_.readv(batch_.extents, batch_.spans));
   moved_ += moved;
   return {};
 }
 
 Status StoredOrder::read_together(std::uint64_t first_number, std::uint64_t end_number) {
   const auto found = guarded([&]() -> Result<Transferred> {
-    ASSIGN_OR_RETURN(const Transferred all, stored_->find(extents_, spans_, pieces_));
+    ASSIGN_OR_RETURN(const Transferred all, stored_->find(batch_.extents, batch_.spans, pieces_));
     cut(first_number);
     return all;
   });

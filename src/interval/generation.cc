@@ -197,19 +197,20 @@ Result<std::shared_ptr<const Part>> Generation::part(std::size_t i, Storage& sto
 }
 
 const std::vector<StoredRun>& Generation::stored_runs() {
-  const std::scoped_lock lock(mutex_);
-  if (!stored_runs_.empty()) return stored_runs_;
-  std::vector<StoredRun> runs;
-  for (std::size_t i = 0; i < root_.parts.size(); ++i) {
-    std::size_t sums = 0;
-    for (const Extent& run : root_.parts[i].runs) {
-      runs.push_back({run, i, sums});
-      sums += static_cast<std::size_t>(cells_of(run));
+  std::call_once(runs_found_, [this] {
+    std::vector<StoredRun> runs;
+    for (std::size_t i = 0; i < root_.parts.size(); ++i) {
+      std::size_t sums = 0;
+      for (const Extent& run : root_.parts[i].runs) {
+        runs.push_back({run, i, sums});
+        sums += static_cast<std::size_t>(cells_of(run));
+      }
     }
-  }
-  std::sort(runs.begin(), runs.end(),
-            [](const StoredRun& a, const StoredRun& b) { return a.stored.offset < b.stored.offset; });
-  return stored_runs_ = std::move(runs);
+    std::sort(runs.begin(), runs.end(),
+              [](const StoredRun& a, const StoredRun& b) { return a.stored.offset < b.stored.offset; });
+    stored_runs_ = std::move(runs);
+  });
+  return stored_runs_;
 }
 
 void Generation::keep(std::size_t i, std::shared_ptr<const Part> part) {

@@ -76,7 +76,8 @@ class Generation {
   std::vector<std::size_t> by_offset_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Part>> parts_;  // null: not read
-  std::vector<StoredRun> stored_runs_;              // empty: not asked for
+  std::once_flag runs_found_;
+  std::vector<StoredRun> stored_runs_;
 };
 
 // What is read from: a generation, and over it what this process has written since.

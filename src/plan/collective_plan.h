@@ -96,9 +96,9 @@ struct CollectivePlan {
   int slots = 2;                    // of which it has so many where ranks share memory
   Bytes largest_gap = 0;            // a read takes holes up to this along
   bool whole = false;               // a read takes all of its domain: nobody asks where the requests leave holes
-  Extent in_stored_order =
-      {};  // a read of ranks that share memory, by Storage::read_stored(), of all between; empty: not so
-  Bytes stored_window = 0;  // ... so much at a time
+  // Not empty: ranks that share memory read all between by Storage::read_stored(), so much at a time.
+  Extent in_stored_order = {};
+  Bytes stored_window = 0;
   bool may_modify_holes = false;
   bool lock_writes = false;
   bool verifies_together = false;  // an independent read, by Storage::share_read()

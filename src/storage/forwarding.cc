@@ -1,7 +1,5 @@
 #include "storage/forwarding.h"
 
-#include "storage/stored_read.h"
-
 namespace stridio {
 
 Result<std::unique_ptr<SharedRead>> Storage::share_read() {
