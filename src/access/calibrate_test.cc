@@ -13,18 +13,14 @@
 #include "storage/wrap/delay.h"
 #include "storage/wrap/fault.h"
 #include "storage/wrap/trace.h"
+#include "support/sanitized.h"
 #include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
 
 using namespace std::chrono_literals;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
+using testing::kSanitized;
 
 constexpr OpenMode kBoth{.read = true, .write = true};
 

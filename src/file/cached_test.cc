@@ -12,6 +12,7 @@
 #include "file/file_impl.h"
 #include "group/threads.h"
 #include "interval/testing.h"
+#include "support/sanitized.h"
 #include "support/wrapped_storage.h"
 
 namespace stridio {
@@ -265,14 +266,9 @@ INSTANTIATE_TEST_SUITE_P(Layouts, CachedLayouts, ::testing::Values("flat", "inte
 TEST(CachedFile, RandomProgramsMeetTheOracle) {
   const std::uint64_t seed = seed_of_this_run();
   const Folder folder;
-#ifdef __SANITIZE_THREAD__
-  constexpr std::uint64_t kRounds = 40;
-#else
-  constexpr std::uint64_t kRounds = 200;
-#endif
-  for (std::uint64_t round = 0; round < kRounds && !::testing::Test::HasFailure(); ++round) {
+  for (std::int64_t round = 0; round < testing::rounds(200, 40) && !::testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
-    Random random(seed + round);
+    Random random(seed + static_cast<std::uint64_t>(round));
     Program program{.seed = random(), .path = folder.file(), .hints = {}, .synced = {}, .seen = {}};
     const int ranks = static_cast<int>(draw(random, 1, 4));
     program.seen.resize(static_cast<std::size_t>(ranks));

@@ -11,6 +11,7 @@
 
 #include "file/file.h"
 #include "group/threads.h"
+#include "support/sanitized.h"
 
 namespace stridio {
 namespace {
@@ -41,14 +42,14 @@ class ConflictsTest : public ::testing::Test {
 
   // What is said when each rank runs the body.
   std::string warnings(const std::function<void(File&, Group&)>& body) const {
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     run_threads(kRanks, {}, [&](Group& group) {
       auto file = File::open({&group, [](Group*) {}}, folder_ + "/data", kCreate, {});
       ASSERT_TRUE(file) << file.error().text();
       body(**file, group);
       ASSERT_TRUE((*file)->close());
     });
-    return testing::internal::GetCapturedStderr();
+    return ::testing::internal::GetCapturedStderr();
   }
 
   std::string folder_;
@@ -105,9 +106,10 @@ TEST_F(ConflictsTest, WhoReachesFarthestHidesNobody) {
 }
 
 TEST_F(ConflictsTest, WhatIsAccessedAgainTakesNoMoreRoom) {
+  if (testing::kThreadSanitized) GTEST_SKIP() << "minutes, and nothing that threads share";
   constexpr std::int64_t kPieces = 1 << 20;
   for (const bool again : {true, false}) {
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     run_threads(2, {}, [&](Group& group) {
       Conflicts conflicts;
       for (int call = 0; call < 4 && group.rank() == 0; ++call) {
@@ -118,7 +120,7 @@ TEST_F(ConflictsTest, WhatIsAccessedAgainTakesNoMoreRoom) {
       if (group.rank() == 1) conflicts.note(Direction::kRead, Pattern::run(-100, 4));
       EXPECT_TRUE(conflicts.check(group, "data"));
     });
-    const std::string said = testing::internal::GetCapturedStderr();
+    const std::string said = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(said.find("conflict in bytes -100 to -97") != std::string::npos, again) << said;
     EXPECT_EQ(said.find("rank 0 accessed more pieces") != std::string::npos, !again) << said;
   }
@@ -132,7 +134,8 @@ TEST_F(ConflictsTest, AgreesWithAnOracle) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
   int conflicts = 0;
-  for (int round = 0; round < 600 && !HasFailure(); ++round) {
+  constexpr std::int64_t kRounds = testing::rounds(600, 150);
+  for (std::int64_t round = 0; round < kRounds && !HasFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round) + ", STRIDIO_SEED=" + std::to_string(seed));
     std::vector<Step> steps;
     for (std::int64_t i = draw(1, 8); i > 0; --i)
@@ -172,8 +175,8 @@ TEST_F(ConflictsTest, AgreesWithAnOracle) {
               << said;
     }
   }
-  EXPECT_TRUE(HasFailure() || conflicts > 50) << conflicts;
-  std::cout << conflicts << " of 600 programs conflict\n";
+  EXPECT_TRUE(HasFailure() || conflicts > kRounds / 12) << conflicts;
+  std::cout << conflicts << " of " << kRounds << " programs conflict\n";
 }
 
 }  // namespace

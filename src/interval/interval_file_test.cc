@@ -15,18 +15,14 @@
 #include "storage/forwarding.h"
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
+#include "support/sanitized.h"
 
 namespace stridio {
 namespace {
 
 constexpr Offset kReach = 200000;
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t kRounds = 8;  // it takes its time
-constexpr Bytes kRewritten = 1 << 20;
-#else
-constexpr std::uint64_t kRounds = 60;
-constexpr Bytes kRewritten = 8 << 20;
-#endif
+constexpr std::uint64_t kRounds = testing::rounds(60, 8);
+constexpr Bytes kRewritten = testing::kSanitized ? 1 << 20 : 8 << 20;
 
 // What all ranks of a run share. Ranks write bytes of their own in an epoch, block by block.
 struct World {

@@ -11,6 +11,7 @@
 #include "group/threads.h"
 #include "pattern/overlay.h"
 #include "support/random_pattern.h"
+#include "support/sanitized.h"
 
 namespace stridio {
 namespace {
@@ -104,7 +105,7 @@ TEST(IntervalSets, AgreeWithAByteArray) {
   const std::uint64_t seed = testing::seed_of_run();
   std::printf("STRIDIO_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Random random(seed);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < testing::rounds(400, 100); ++round) {
     std::vector<TiledView> views(static_cast<std::size_t>(pick(random, 1, 8)));
     for (TiledView& view : views) view = random_view(random);
     IntervalOptions options;

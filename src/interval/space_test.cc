@@ -11,6 +11,7 @@
 #include "interval/check.h"
 #include "interval/testing.h"
 #include "storage/memory.h"
+#include "support/sanitized.h"
 #include "support/wrapped_storage.h"
 
 namespace stridio {
@@ -136,7 +137,8 @@ TEST(Space, NoByteIsStoredWhereAnotherIsStillNeeded) {
     int ranks, epochs;
     SummedRequests requests;
   };
-  for (const auto& [ranks, epochs, requests] : {Case{1, 4, {}}, {3, 4, {}}, {2, 80, far}}) {
+  for (const auto& [ranks, epochs, requests] :
+       {Case{1, 4, {}}, {3, 4, {}}, {2, static_cast<int>(testing::rounds(80, 20)), far}}) {
     const auto file = make_memory_file();
     ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
     run_threads(ranks, {}, [&](Group& group) {
@@ -145,10 +147,11 @@ TEST(Space, NoByteIsStoredWhereAnotherIsStillNeeded) {
       ASSERT_TRUE((*opened)->resize(2 * kPart * group.size()));
       Writer first(**opened, {2 * group.rank() * kPart, kPart});
       Writer second(**opened, {(2 * group.rank() + 1) * kPart, kPart});
+      const int writes = static_cast<int>(testing::rounds(1600, 400)) / epochs;
       for (int epoch = 0; epoch < epochs; ++epoch) {
         const std::uint64_t of_epoch = seed + static_cast<std::uint64_t>(1000 * group.rank() + 10 * epoch);
-        std::thread other([&] { second.write(of_epoch + 1, 1600 / epochs); });
-        first.write(of_epoch, 1600 / epochs);
+        std::thread other([&] { second.write(of_epoch + 1, writes); });
+        first.write(of_epoch, writes);
         other.join();
         for (const bool committed : {false, true}) {
           SCOPED_TRACE("epoch " + std::to_string(epoch));

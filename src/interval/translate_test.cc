@@ -11,16 +11,13 @@
 #include "interval/testing.h"
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
+#include "support/sanitized.h"
 
 namespace stridio {
 namespace {
 
 constexpr Bytes kSize = Bytes{9} << 20;  // three windows
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t kRounds = 1;  // it takes its time
-#else
-constexpr std::uint64_t kRounds = 5;
-#endif
+constexpr std::uint64_t kRounds = testing::rounds(5, 1);
 
 using Memory = std::shared_ptr<MemoryFile>;
 

@@ -8,16 +8,13 @@
 #include "interval/check.h"
 #include "interval/testing.h"
 #include "storage/memory.h"
+#include "support/sanitized.h"
 #include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
 
-#ifdef __SANITIZE_THREAD__
-constexpr int kTurns = 100;  // it takes its time
-#else
-constexpr int kTurns = 600;
-#endif
+constexpr int kTurns = testing::rounds(600, 100);
 
 // Ranks that order their writes by messages alone, as HDF5 does with its metadata: the later counts, and all see it at
 // once, whether it is one piece or many; so does the commit.
@@ -97,7 +94,7 @@ TEST(Visibility, TilesWrittenAgainAndAgainAreSeenAndStaySmall) {
     ASSERT_TRUE(stored.resize(kRow * kRows));
     Random common(seed);
     for (int epoch = 0; epoch < 3; ++epoch) {
-      for (int turn = 0; turn < 60; ++turn) {
+      for (int turn = 0; turn < testing::rounds(60, 15); ++turn) {
         SCOPED_TRACE("epoch " + std::to_string(epoch) + ", turn " + std::to_string(turn) +
                      ", STRIDIO_SEED=" + std::to_string(seed));
         const int writer = static_cast<int>(draw(common, 0, kRanks - 1));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/random_pattern.h"
+#include "support/sanitized.h"
 
 namespace stridio::testing {
 
@@ -15,17 +16,6 @@ inline std::uint64_t mixed(std::uint64_t z) {
 
 inline bool one_in(Random& random, std::uint64_t n) { return random() % n == 0; }
 
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool kThreadSanitized = true;
-#else
-inline constexpr bool kThreadSanitized = false;
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = kThreadSanitized;
-#endif
-
 // Ranks that write the same byte of a buffer that they share race for it, by MPI's leave: the
 // result is one of theirs. The thread sanitizer cannot know that, and is spared those cases, so
 // that it can look for races that are bugs.
@@ -34,7 +24,7 @@ inline constexpr bool kMayOverlap = !kThreadSanitized;
 // STRIDIO_CASES, or what fits the kind of build.
 inline std::int64_t cases_of_run(std::int64_t in_release, std::int64_t under_sanitizers) {
   if (const char* given = std::getenv("STRIDIO_CASES")) return std::strtoll(given, nullptr, 10);
-  return kSanitized ? under_sanitizers : in_release;
+  return rounds(in_release, under_sanitizers);
 }
 
 }  // namespace stridio::testing
