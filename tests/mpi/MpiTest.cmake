@@ -67,6 +67,7 @@ macro(stridio_mpi_test_of mpi)
     target_include_directories(${executable} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/..)
     target_link_libraries(${executable} PRIVATE mpi_${mpi} ${ARG_USES})
     target_compile_options(${executable} PRIVATE -O1)  # they are built for each MPI: half the time of -O3
+    stridio_precompile(${executable} base_test)
   endif()
   set(preload $<TARGET_FILE:stridio_${family}>)
   if(ARG_INTERNALS)
