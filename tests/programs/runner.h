@@ -110,6 +110,16 @@ class Runner {
   void end_split(std::size_t handle);
   void end_split_that_moves(std::size_t handle, Place place);
   void finish_pending(Random& random, const std::string& function, bool with_messages);
+  std::vector<int> complete(const std::string& function, std::vector<MPI_Request>& requests,
+                            std::vector<MPI_Status>& statuses);
+  std::vector<int> complete_any(const std::string& function, std::vector<MPI_Request>& requests,
+                                std::vector<MPI_Status>& statuses);
+  std::vector<int> complete_some(const std::string& function, std::vector<MPI_Request>& requests,
+                                 std::vector<MPI_Status>& statuses);
+  void give_all(Handle& handle, const View& view);
+  std::vector<std::unique_ptr<Transfer>> draft_overlapping(Random& random, const Handle& handle,
+                                                           std::vector<std::int64_t>& offsets);
+  void settle_order(const std::vector<std::unique_ptr<Transfer>>& operations);
   void synchronize(Random& random, const std::function<void()>& inspect = {});
   Bytes read_file();
   Bytes read_intervals();

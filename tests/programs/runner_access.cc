@@ -220,64 +220,85 @@ void Runner::finish_pending(Random& random, const std::string& given, bool with_
     requests.emplace_back();
     MPI_Isend(token.data(), 1, MPI_INT, next, 9, world_->comm, &requests.back());
   }
-  const int count = static_cast<int>(requests.size());
   std::vector<MPI_Status> statuses(requests.size());
-  std::vector<int> done;
-  std::vector<int> indices(requests.size());
-  int flag = 0, index = 0, some = 0;
-  if (function == "Wait" || function == "Test" || function == "Request_get_status") {
-    for (int i = 0; i < count; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      if (function == "Request_get_status")
-        for (flag = 0; !flag;)
-          call(function, [&] { return MPI_Request_get_status(requests[at], &flag, &statuses[at]); });
-      if (function == "Test")
-        for (flag = 0; !flag;) call(function, [&] { return MPI_Test(&requests[at], &flag, &statuses[at]); });
-      else
-        call("Wait", [&] { return MPI_Wait(&requests[at], &statuses[at]); });
-      done.push_back(i);
-    }
-  } else if (function == "Waitall" || function == "Testall") {
-    if (function == "Waitall") call(function, [&] { return MPI_Waitall(count, requests.data(), statuses.data()); });
-    if (function == "Testall")
-      for (flag = 0; !flag;)
-        call(function, [&] { return MPI_Testall(count, requests.data(), &flag, statuses.data()); });
-    done.resize(requests.size());
-    std::iota(done.begin(), done.end(), 0);
-  } else if (function == "Waitany" || function == "Testany") {
-    while (static_cast<int>(done.size()) < count) {
-      MPI_Status status;
-      if (function == "Waitany") call(function, [&] { return MPI_Waitany(count, requests.data(), &index, &status); });
-      if (function == "Testany")
-        for (flag = 0; !flag;)
-          call(function, [&] { return MPI_Testany(count, requests.data(), &index, &flag, &status); });
-      if (index < 0 || index >= count) return fail("MPI_" + function + " gives index " + std::to_string(index));
-      statuses[static_cast<std::size_t>(index)] = status;
-      done.push_back(index);
-    }
-  } else {
-    std::vector<MPI_Status> of_some(requests.size());
-    while (static_cast<int>(done.size()) < count) {
-      call(function, [&] {
-        return function == "Waitsome" ? MPI_Waitsome(count, requests.data(), &some, indices.data(), of_some.data())
-                                      : MPI_Testsome(count, requests.data(), &some, indices.data(), of_some.data());
-      });
-      if (some < 0 || some > count) return fail("MPI_" + function + " completes " + std::to_string(some));
-      for (int i = 0; i < some; ++i) {
-        const int which = indices[static_cast<std::size_t>(i)];
-        statuses[static_cast<std::size_t>(which)] = of_some[static_cast<std::size_t>(i)];
-        done.push_back(which);
-      }
-    }
-  }
+  std::vector<int> done = complete(function, requests, statuses);
+  if (done.size() < requests.size()) return;
   std::sort(done.begin(), done.end());
-  for (int i = 0; i < count; ++i)
-    if (done[static_cast<std::size_t>(i)] != i) fail("MPI_" + function + " completes a request twice");
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (done[i] != static_cast<int>(i)) fail("MPI_" + function + " completes a request twice");
   for (const MPI_Request request : requests)
     if (request != MPI_REQUEST_NULL) fail("MPI_" + function + " leaves a request");
   for (std::size_t i = 0; i < pending_.size(); ++i) check(*pending_[i], statuses[i]);
   if (with_messages) expect_equal("the message", token[1], previous);
   pending_.clear();
+}
+
+// By a function that completes requests. Which were completed, in their order; not all where it gives what cannot be.
+std::vector<int> Runner::complete(const std::string& function, std::vector<MPI_Request>& requests,
+                                  std::vector<MPI_Status>& statuses) {
+  if (function == "Waitany" || function == "Testany") return complete_any(function, requests, statuses);
+  if (function == "Waitsome" || function == "Testsome") return complete_some(function, requests, statuses);
+  const int count = static_cast<int>(requests.size());
+  int flag = 0;
+  if (function == "Waitall") call(function, [&] { return MPI_Waitall(count, requests.data(), statuses.data()); });
+  if (function == "Testall")
+    while (!flag) call(function, [&] { return MPI_Testall(count, requests.data(), &flag, statuses.data()); });
+  const bool all = function == "Waitall" || function == "Testall";
+  for (std::size_t i = 0; i < requests.size() && !all; ++i) {
+    flag = 0;
+    while (!flag && function == "Request_get_status")
+      call(function, [&] { return MPI_Request_get_status(requests[i], &flag, &statuses[i]); });
+    flag = 0;
+    while (!flag && function == "Test") call(function, [&] { return MPI_Test(&requests[i], &flag, &statuses[i]); });
+    if (function != "Test") call("Wait", [&] { return MPI_Wait(&requests[i], &statuses[i]); });
+  }
+  std::vector<int> done(requests.size());
+  std::iota(done.begin(), done.end(), 0);
+  return done;
+}
+
+std::vector<int> Runner::complete_any(const std::string& function, std::vector<MPI_Request>& requests,
+                                      std::vector<MPI_Status>& statuses) {
+  const int count = static_cast<int>(requests.size());
+  std::vector<int> done;
+  while (static_cast<int>(done.size()) < count) {
+    MPI_Status status;
+    int flag = 0, index = 0;
+    if (function == "Waitany") call(function, [&] { return MPI_Waitany(count, requests.data(), &index, &status); });
+    while (!flag && function == "Testany")
+      call(function, [&] { return MPI_Testany(count, requests.data(), &index, &flag, &status); });
+    if (index < 0 || index >= count) {
+      fail("MPI_" + function + " gives index " + std::to_string(index));
+      break;
+    }
+    statuses[static_cast<std::size_t>(index)] = status;
+    done.push_back(index);
+  }
+  return done;
+}
+
+std::vector<int> Runner::complete_some(const std::string& function, std::vector<MPI_Request>& requests,
+                                       std::vector<MPI_Status>& statuses) {
+  const int count = static_cast<int>(requests.size());
+  std::vector<int> done, indices(requests.size());
+  std::vector<MPI_Status> of_some(requests.size());
+  while (static_cast<int>(done.size()) < count) {
+    int some = 0;
+    call(function, [&] {
+      return function == "Waitsome" ? MPI_Waitsome(count, requests.data(), &some, indices.data(), of_some.data())
+                                    : MPI_Testsome(count, requests.data(), &some, indices.data(), of_some.data());
+    });
+    if (some < 0 || some > count) {
+      fail("MPI_" + function + " completes " + std::to_string(some));
+      break;
+    }
+    for (int i = 0; i < some; ++i) {
+      const int which = indices[static_cast<std::size_t>(i)];
+      statuses[static_cast<std::size_t>(which)] = of_some[static_cast<std::size_t>(i)];
+      done.push_back(which);
+    }
+  }
+  return done;
 }
 
 // ---- Races: any legal outcome is right
@@ -467,47 +488,9 @@ bool Runner::overlapping_atomic(Random& random, const Kind&) {
     say("MPI_File_set_atomicity on handle 0: true");
     call("File_set_atomicity", [&] { return MPI_File_set_atomicity(handle.file, 1); });
   }
-  if (chance(random, 2)) {  // many requests each, so that they meet
-    const View view = striped_view(random);
-    say("MPI_File_set_view on handle 0, all: " + view.text());
-    call("File_set_view", [&] {
-      return MPI_File_set_view(handle.file, view.displacement, view.etype->datatype, view.filetype->datatype, "native",
-                               MPI_INFO_NULL);
-    });
-    handle.views.assign(handle.views.size(), view);
-    handle.same_view = true;
-    handle.datarep = "native";
-    std::fill(handle.pointers.begin(), handle.pointers.end(), 0);
-    handle.shared = 0;
-  }
-  Form form{true, Place::kExplicit, chance(random, 4), Mode::kBlocking, chance(random, 2)};
-  if (chance(random, 4)) form.mode = Mode::kNonblocking;
-  say("overlapping in atomic mode, MPI_" + form.name() + " and others");
-  std::vector<std::unique_ptr<Transfer>> operations(static_cast<std::size_t>(ranks()));
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(ranks()), 0);
-  const bool mixed = !form.collective && handle.reads() && chance(random, 2);
-  const auto start_at = pick(random, 0, 30);
-  for (int rank = 0; rank < ranks(); ++rank) {
-    Random own(random());
-    const auto r = static_cast<std::size_t>(rank);
-    Form variant = form;
-    if (mixed && chance(own, 3)) variant.writes = false;
-    offsets[r] = start_at + pick(own, 0, 8);
-    auto transfer = std::make_unique<Transfer>(draft(own, variant, 0, rank, offsets[r] * handle.views[r].etype_size));
-    const bool inside =
-        std::all_of(transfer->file.begin(), transfer->file.end(), [](auto place) { return place < kMostFile; });
-    const bool there = variant.writes || file_.available(transfer->file) == transfer->memory.size();
-    if (!inside || !there || !distinct(transfer->file)) {
-      transfer->memory.count = 0;
-      transfer->memory.places.clear();
-      transfer->file.clear();
-    }
-    transfer->moved = transfer->memory.size();
-    note(variant.name());
-    say("   rank " + std::to_string(rank) + ": MPI_" + variant.name() + " " + transfer->memory.text() +
-        ", from etype " + std::to_string(offsets[r]) + ": " + extent_text(transfer->file));
-    operations[r] = std::move(transfer);
-  }
+  if (chance(random, 2)) give_all(handle, striped_view(random));  // many requests each, so that they meet
+  std::vector<std::int64_t> offsets;
+  const auto operations = draft_overlapping(random, handle, offsets);
   if (executes()) {
     const auto r = static_cast<std::size_t>(world_->rank);
     Transfer& own = *operations[r];
@@ -521,36 +504,85 @@ bool Runner::overlapping_atomic(Random& random, const Kind&) {
     if (!own.form.writes) keep_what_was_read(own);
     check(own, status);
   }
-  const auto inspect = [&] {
-    Places written;
-    for (const auto& operation : operations)
-      if (operation->form.writes) written.insert(written.end(), operation->file.begin(), operation->file.end());
-    Bytes after = file_.bytes;
-    if (executes()) {
-      const Bytes data = operations[static_cast<std::size_t>(world_->rank)]->memory.data();
-      std::copy(data.begin(), data.end(), world_->board.ranks[static_cast<std::size_t>(world_->rank)].data.begin());
-      after = read_file();
-      barrier();
-      if (world_->rank == 0) {
-        std::vector<std::vector<Observed>> seen;
-        for (std::size_t r = 0; r < operations.size(); ++r) {
-          const auto& data_of = world_->board.ranks[r].data;
-          const auto& places = operations[r]->file;
-          seen.push_back({{operations[r]->form.writes, places,
-                           Bytes(data_of.begin(), data_of.begin() + static_cast<std::ptrdiff_t>(places.size()))}});
-        }
-        if (!some_serial_order(seen, file_.bytes, after))
-          fail("no serial order of the accesses gives what is there now");
-      }
-      barrier();
-    }
-    Bytes data;
-    for (const std::int64_t place : written)
-      data.push_back(static_cast<std::size_t>(place) < after.size() ? after[static_cast<std::size_t>(place)] : 0);
-    file_.write(written, data);
-  };
-  synchronize(random, inspect);
+  synchronize(random, [&] { settle_order(operations); });
   return true;
+}
+
+void Runner::give_all(Handle& handle, const View& view) {
+  say("MPI_File_set_view on handle 0, all: " + view.text());
+  call("File_set_view", [&] {
+    return MPI_File_set_view(handle.file, view.displacement, view.etype->datatype, view.filetype->datatype, "native",
+                             MPI_INFO_NULL);
+  });
+  handle.views.assign(handle.views.size(), view);
+  handle.same_view = true;
+  handle.datarep = "native";
+  std::fill(handle.pointers.begin(), handle.pointers.end(), 0);
+  handle.shared = 0;
+}
+
+// One access a rank, near the beginning. `offsets`: in etypes, of each.
+std::vector<std::unique_ptr<Runner::Transfer>> Runner::draft_overlapping(Random& random, const Handle& handle,
+                                                                         std::vector<std::int64_t>& offsets) {
+  Form form{true, Place::kExplicit, chance(random, 4), Mode::kBlocking, chance(random, 2)};
+  if (chance(random, 4)) form.mode = Mode::kNonblocking;
+  say("overlapping in atomic mode, MPI_" + form.name() + " and others");
+  const bool mixed = !form.collective && handle.reads() && chance(random, 2);
+  const auto start_at = pick(random, 0, 30);
+  std::vector<std::unique_ptr<Transfer>> operations;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    Random own(random());
+    Form variant = form;
+    if (mixed && chance(own, 3)) variant.writes = false;
+    offsets.push_back(start_at + pick(own, 0, 8));
+    const std::int64_t etype = handle.views[static_cast<std::size_t>(rank)].etype_size;
+    auto transfer = std::make_unique<Transfer>(draft(own, variant, 0, rank, offsets.back() * etype));
+    const bool inside =
+        std::all_of(transfer->file.begin(), transfer->file.end(), [](auto place) { return place < kMostFile; });
+    const bool there = variant.writes || file_.available(transfer->file) == transfer->memory.size();
+    if (!inside || !there || !distinct(transfer->file)) {
+      transfer->memory.count = 0;
+      transfer->memory.places.clear();
+      transfer->file.clear();
+    }
+    transfer->moved = transfer->memory.size();
+    note(variant.name());
+    say("   rank " + std::to_string(rank) + ": MPI_" + variant.name() + " " + transfer->memory.text() +
+        ", from etype " + std::to_string(offsets.back()) + ": " + extent_text(transfer->file));
+    operations.push_back(std::move(transfer));
+  }
+  return operations;
+}
+
+// What is there now must be what some order of the accesses leaves; the model goes on with it.
+void Runner::settle_order(const std::vector<std::unique_ptr<Transfer>>& operations) {
+  Places written;
+  for (const auto& operation : operations)
+    if (operation->form.writes) written.insert(written.end(), operation->file.begin(), operation->file.end());
+  Bytes after = file_.bytes;
+  if (executes()) {
+    auto& told = world_->board.ranks;
+    const auto self = static_cast<std::size_t>(world_->rank);
+    const Bytes data = operations[self]->memory.data();
+    std::copy(data.begin(), data.end(), told[self].data.begin());
+    after = read_file();
+    barrier();
+    if (world_->rank == 0) {
+      std::vector<std::vector<Observed>> seen;
+      for (std::size_t r = 0; r < operations.size(); ++r) {
+        const auto& places = operations[r]->file;
+        const auto begin = told[r].data.begin();
+        seen.push_back(
+            {{operations[r]->form.writes, places, Bytes(begin, begin + static_cast<std::ptrdiff_t>(places.size()))}});
+      }
+      if (!some_serial_order(seen, file_.bytes, after)) fail("no serial order of the accesses gives what is there now");
+    }
+    barrier();
+  }
+  Bytes data;
+  for (const std::int64_t place : written)
+    data.push_back(static_cast<std::size_t>(place) < after.size() ? after[static_cast<std::size_t>(place)] : 0);
+  file_.write(written, data);
 }
 
 }  // namespace stridio::testing
