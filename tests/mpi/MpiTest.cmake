@@ -68,6 +68,7 @@ macro(stridio_mpi_test_of mpi)
     target_link_libraries(${executable} PRIVATE mpi_${mpi} ${ARG_USES})
     target_compile_options(${executable} PRIVATE -O1)  # they are built for each MPI: half the time of -O3
     stridio_precompile(${executable} base_test)
+    target_compile_definitions(${executable} PRIVATE GTEST_HAS_PTHREAD=1)  # as where they are precompiled
   endif()
   set(preload $<TARGET_FILE:stridio_${family}>)
   if(ARG_INTERNALS)
