@@ -39,5 +39,8 @@ function(stridio_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(STRIDIO_SANITIZE)  # on a slow machine a test takes minutes there
+    math(EXPR ARG_TIMEOUT "3 * ${ARG_TIMEOUT}")
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()
