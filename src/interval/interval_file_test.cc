@@ -22,7 +22,7 @@ namespace {
 
 constexpr Offset kReach = 200000;
 constexpr std::uint64_t kRounds = testing::rounds(60, 8);
-constexpr Bytes kRewritten = testing::kSanitized ? 1 << 20 : 8 << 20;
+constexpr Bytes kRewritten = testing::kThreadSanitized ? 1 << 20 : 8 << 20;
 
 // What all ranks of a run share. Ranks write bytes of their own in an epoch, block by block.
 struct World {

@@ -508,6 +508,7 @@ bool Runner::overlapping_atomic(Random& random, const Kind&) {
   return true;
 }
 
+// A view that all ranks have.
 void Runner::give_all(Handle& handle, const View& view) {
   say("MPI_File_set_view on handle 0, all: " + view.text());
   call("File_set_view", [&] {

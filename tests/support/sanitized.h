@@ -16,9 +16,9 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = kThreadSanitized;
 #endif
 
-// How often something random is tried.
-constexpr std::int64_t rounds(std::int64_t in_release, std::int64_t under_sanitizers) {
-  return kSanitized ? under_sanitizers : in_release;
+// How often something random is tried; the thread sanitizer, the slowest, is given fewer.
+constexpr std::int64_t rounds(std::int64_t otherwise, std::int64_t under_thread_sanitizer) {
+  return kThreadSanitized ? under_thread_sanitizer : otherwise;
 }
 
 }  // namespace stridio::testing
