@@ -3,7 +3,8 @@
 // and the other along another (a transposition: FLASH's variables in memory and in the file), these two become the inner loops,
 // in tiles of a cache line each way, so that every line is used whole while it is in the first cache; and the loop of the
 // farther steps goes on to its next tile last of all loops, so that few places far apart are read or written at a time. Pieces
-// of 4 and 8 bytes change places within registers, several at once.
+// of 4 and 8 bytes change places within registers, several at once; then more places may be far apart, and what comes next can be
+// fetched whole.
 #include "pattern/copy.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace stridio {
 namespace {
 
 constexpr Bytes kCacheLine = 64;
+constexpr std::int64_t kFarPlaces = 64;  // at a time, where whole lines go through registers
 
 // One loop over pieces: the addresses' steps on both sides, or tables of places.
 struct Loop {
@@ -183,13 +185,19 @@ STRIDIO_INLINE void transpose_loops(std::byte* to, const std::byte* from, Loop a
     move_strided<sizeof(Lane)>(to, from, kLength, {along_to, along_from, copies});
   } else {
     const std::int64_t rows = along_from.count / kLanes * kLanes, columns = along_to.count / kLanes * kLanes;
-    for (std::int64_t i = 0; i < copies.count; ++i)
+    const bool jumps = copies.from != along_to.count * along_to.from;  // else the processor foresees what comes next
+    for (std::int64_t i = 0; i < copies.count; ++i) {
+      const std::byte* const next = from + (i + 1) * copies.from;
+      for (std::int64_t column = 0; jumps && i + 1 < copies.count && column < columns; ++column)
+        for (Bytes at = 0; at < rows * kLength; at += kCacheLine)
+          __builtin_prefetch(next + column * along_to.from + at);
       for (std::int64_t row = 0; row < rows; row += kLanes)
         for (std::int64_t column = 0; column < columns; column += kLanes)
           transpose_square<Register<Lane, kBytes>>(to + i * copies.to + row * along_from.to + column * kLength,
                                                    along_from.to,
                                                    from + i * copies.from + column * along_to.from + row * kLength,
                                                    along_to.from, std::make_integer_sequence<int, kLanes>{});
+    }
     Loop rest = along_to;
     rest.count -= columns;
     if (rest.count > 0 && rows > 0) {
@@ -290,8 +298,8 @@ class Mover {
     while (strided_ < std::min<int>(joint_.depth, kInner) && joint_.loop(strided_).strided()) ++strided_;
     if (tile_ == 0) return loop(joint_.depth - 1, to, from);
     const Loop far = joint_.loop(1);
-    for (std::int64_t i = 0; i < far.count; i += tile_) {
-      joint_.loop(1).count = std::min(tile_, far.count - i);
+    for (std::int64_t i = 0; i < far.count; i += far_tile_) {
+      joint_.loop(1).count = std::min(far_tile_, far.count - i);
       loop(joint_.depth - 1, to + i * far.to, from + i * far.from);
     }
   }
@@ -314,12 +322,13 @@ class Mover {
     if (a == b) return;
     if (b < a) ++b;
     std::rotate(loops + 1, loops + b, loops + b + 1);
-    tile_ = joint_.length < kCacheLine ? kCacheLine / joint_.length : 0;
+    tile_ = far_tile_ = joint_.length < kCacheLine ? kCacheLine / joint_.length : 0;
     const Loop &inner = joint_.loop(0), &outer = joint_.loop(1);
     const bool turned = (inner.to == joint_.length && outer.from == joint_.length) ||
                         (outer.to == joint_.length && inner.from == joint_.length);
-    if (turned && joint_.length == 8) kernels_.strided = fastest_transpose<std::uint64_t>();
-    if (turned && joint_.length == 4) kernels_.strided = fastest_transpose<std::uint32_t>();
+    if (!turned || (joint_.length != 4 && joint_.length != 8)) return;
+    kernels_.strided = joint_.length == 8 ? fastest_transpose<std::uint64_t>() : fastest_transpose<std::uint32_t>();
+    far_tile_ = kFarPlaces;
   }
   static Bytes farther(const Loop& loop) { return std::max(std::abs(loop.to), std::abs(loop.from)); }
 
@@ -351,7 +360,7 @@ class Mover {
 
   Joint& joint_;
   Kernels kernels_;
-  std::int64_t tile_ = 0;
+  std::int64_t tile_ = 0, far_tile_ = 0;
   int strided_ = 0;  // loops that are a kernel's
 };
 
