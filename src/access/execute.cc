@@ -16,6 +16,7 @@
 #include "access/batch.h"
 #include "access/deep.h"
 #include "base/guarded.h"
+#include "base/page_buffer.h"
 #include "base/worker.h"
 #include "storage/request.h"
 
@@ -69,8 +70,7 @@ struct Half {
 Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
   const Bytes room = std::min(std::max<Bytes>(1, plan.window / 2), to - from);
-  const auto buffer =
-      std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>((plan.pipelined ? 2 : 1) * room));
+  const PageBuffer buffer = page_buffer((plan.pipelined ? 2 : 1) * room);
   Half one{buffer.get()}, other{plan.pipelined ? buffer.get() + room : buffer.get()};
   one.batch.most = other.batch.most = plan.ranges;
   Cursor at(file, from);
@@ -135,7 +135,7 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
   const bool reads = direction == Direction::kRead, pipelined = plan.pipelined && !reads && !plan.locked;
   const Columns& columns = plan.columns;
   const Bytes room = columns.together * columns.part;
-  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>((pipelined ? 2 : 1) * room));
+  const PageBuffer buffer = page_buffer((pipelined ? 2 : 1) * room);
   Transferred done;
   const auto move_window = [&](Half& half, Bytes position, std::int64_t count, Bytes part) -> Result<Transferred> {
     Transferred all;
@@ -372,7 +372,7 @@ class Sieve {
         times_(times),
         reader_(file, plan.largest_gap, plan.window),
         room_(std::min(plan.window, file.bounds().length)),
-        buffer_(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(room_))) {}
+        buffer_(page_buffer(room_)) {}
 
   Result<Transferred> run() {
     for (ahead_ = reader_.next(); ahead_.needed > 0 && !done_.eof;) {
@@ -526,7 +526,7 @@ class Sieve {
   Times& times_;
   ClusterReader reader_;
   const Bytes room_;
-  const std::unique_ptr<std::byte[]> buffer_;
+  const PageBuffer buffer_;
 
   Cluster ahead_;  // the next one
   std::vector<Item> items_;

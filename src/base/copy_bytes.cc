@@ -1,8 +1,15 @@
 #include "base/copy_bytes.h"
 
 #ifdef __x86_64__
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "base/page_buffer.h"
 
 namespace stridio {
 namespace {
@@ -35,9 +42,36 @@ bool has_vectors() {
   return has;
 }
 
-bool prefers_vectors() {
-  static const bool prefers = __builtin_cpu_is("amd");
-  return prefers;
+// Where it has, Linux uses them.
+bool has_fast_strings() {
+  constexpr unsigned kLeaf = 7, kEnhancedStrings = 1U << 9;  // of ebx
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(kLeaf, 0, &a, &b, &c, &d) != 0 && (b & kEnhancedStrings) != 0;
+}
+
+void copy_as_string(std::byte* to, const std::byte* from, std::size_t length) {
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
+}
+
+// A time that is too long has been interrupted.
+bool measure_lag() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::size_t kCopied = 2 * kPageBytes;
+  constexpr int kTries = 4, kTimesAsLong = 4;
+  alignas(kPageBytes) std::array<std::byte, kCopied> from;
+  alignas(kPageBytes) std::array<std::byte, kCopied + kPageBytes> to;
+  from.fill(std::byte{1});
+  to.fill(std::byte{2});
+  const auto least = [&](std::size_t behind) {
+    Clock::duration best = Clock::duration::max();
+    for (int i = 0; i < kTries; ++i) {
+      const auto start = Clock::now();
+      copy_as_string(to.data() + behind, from.data(), kCopied);
+      best = std::min(best, Clock::now() - start);
+    }
+    return best;
+  };
+  return least(kLaggingBytes / 2) >= kTimesAsLong * std::max(least(2 * kLaggingBytes), Clock::duration{1});
 }
 #endif
 
@@ -57,9 +91,18 @@ bool copy_by_vectors([[maybe_unused]] std::byte* to, [[maybe_unused]] const std:
 void copy_long(std::byte* to, const std::byte* from, std::size_t length) {
 #ifdef __x86_64__
   constexpr std::size_t kPastCaches = std::size_t{1} << 20;  // memcpy has other stores for these
-  if (prefers_vectors() && length < kPastCaches && copy_by_vectors(to, from, length)) return;
+  if (string_copies_lag() && length < kPastCaches && copy_by_vectors(to, from, length)) return;
 #endif
   std::memcpy(to, from, length);
+}
+
+bool string_copies_lag() {
+#ifdef __x86_64__
+  static const bool lag = has_fast_strings() && measure_lag();
+  return lag;
+#else
+  return false;
+#endif
 }
 
 }  // namespace stridio

@@ -13,6 +13,7 @@
 
 #include "base/copy_bytes.h"
 #include "base/crc32c.h"
+#include "base/page_buffer.h"
 #include "interval/generation.h"
 #include "interval/read_sums.h"
 #include "storage/request.h"
@@ -545,7 +546,7 @@ class Reader {
       staged += staged_of(cell);
     }
     if (staging_size_ < staged) {
-      staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged));
+      staging_ = page_buffer(staged);
       staging_size_ = staged;
     }
     std::vector<Extent> extents;
@@ -603,7 +604,7 @@ class Reader {
   };
   std::vector<Single> singles_;  // to be read each by itself
   Bytes single_bytes_ = 0;
-  std::unique_ptr<std::byte[]> staging_;
+  PageBuffer staging_;
   Bytes staging_size_ = 0;
 };
 

@@ -2,7 +2,7 @@
 //
 // Transfers. The extents are walked as runs (adjacent neighbours merged); each run is moved by one
 // call, with the memory pieces that it covers gathered into an iovec array on the stack. A run is
-// cut only where it covers more than kMostPieces pieces or kMostBytes bytes. A call that is
+// cut only where it covers more than kMostPieces pieces or kMostBytes bytes, or takes a Detour. A call that is
 // interrupted is repeated, one that falls short is continued where it stopped; a read that returns
 // 0 has met the end of the file.
 //
@@ -29,6 +29,7 @@
 #include <limits>
 #include <mutex>
 
+#include "storage/detour.h"
 #include "storage/kept_mappings.h"
 #include "storage/mapping.h"
 #include "storage/posix_calls.h"
@@ -66,13 +67,16 @@ struct Pieces {
   Bytes bytes = 0;
 };
 
-void gather(MemoryCursor from, Bytes most, Pieces& pieces) {
-  most = std::min(most, kMostBytes);
-  while (pieces.bytes < most) {
-    if (pieces.count == kMostPieces) return;
+// `detour`: null: none. Else the pieces end where its room does.
+void gather(MemoryCursor from, Extent run, Detour* detour, Pieces& pieces) {
+  const Bytes most = std::min(run.length, kMostBytes);
+  for (bool whole = true; whole && pieces.bytes < most && pieces.count < kMostPieces;) {
     const Span piece = from.take(most - pieces.bytes);
-    pieces.list[pieces.count++] = {piece.data, static_cast<size_t>(piece.length)};
-    pieces.bytes += piece.length;
+    const Span place = detour ? detour->place(piece, run.offset + pieces.bytes, pieces.bytes) : piece;
+    whole = place.length == piece.length;
+    if (place.length == 0) return;
+    pieces.list[pieces.count++] = {place.data, static_cast<size_t>(place.length)};
+    pieces.bytes += place.length;
   }
 }
 
@@ -169,6 +173,7 @@ class PosixStorage final : public Storage {
   std::atomic<bool> locks_ = true;
   std::atomic<bool> maps_ = false;
   bool seeking_waits_ = false;  // for who writes
+  bool detours_ = false;        // reading may: calls are cheap, and what is read is copied from this machine's memory
   std::atomic<bool> expects_sync_ = false;
   RangeTable held_;
   KeptMappings kept_{fd_};
@@ -198,6 +203,7 @@ Status PosixStorage::inspect(FileId* id) {
   const unsigned long file_system = file_system_of(fd_);
   maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(file_system);
   seeking_waits_ = file_system != kXfs;
+  detours_ = maps_ && calls_.copies_lag;
   keeps_mappings_ = mode_.keeps_mappings && maps_ && file_system == TMPFS_MAGIC;
   return {};
 }
@@ -252,16 +258,19 @@ Result<Transferred> PosixStorage::transfer(Direction direction, std::span<const 
   Transferred moved;
   MemoryCursor cursor(memory);
   RunCursor runs(extents);
+  std::optional<Detour> detour;
+  if (reads && detours_) detour.emplace();
   while (std::optional<Extent> run = runs.next()) {
     while (!run->empty()) {
       Pieces pieces;
-      gather(cursor, run->length, pieces);
+      gather(cursor, *run, detour ? &*detour : nullptr, pieces);
       const ssize_t done = uninterrupted([&] { return call_once(direction, run->offset, pieces); });
       if (done < 0 || (done == 0 && !reads))
         return fail_errno(done < 0 ? errno : EIO, describe(reads ? "reading" : "writing", *run), path_);
       ++moved.requests;
       moved.eof = done == 0;
       if (moved.eof) return moved;
+      if (detour) detour->arrive(done);
       if (!reads && done >= kWorthStarting && expects_sync_.load(std::memory_order_relaxed))
         calls_.sync_file_range(fd_, run->offset, done, SYNC_FILE_RANGE_WRITE);  // what fails here, sync() tells
       moved.bytes += done;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/copy_bytes.h"
 #include "storage/posix.h"
 
 namespace stridio {
@@ -30,6 +31,7 @@ struct PosixCalls {
   int (*lock)(int fd, int command, struct flock* range) = [](int fd, int command, struct flock* range) {
     return ::fcntl(fd, command, range);
   };
+  bool copies_lag = string_copies_lag();  // the kernel's, of what is read (storage/detour.h)
 };
 
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, const PosixCalls& calls,
