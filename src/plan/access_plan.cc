@@ -183,7 +183,7 @@ Candidate propose_mapped(const RequestShape& shape, const Caps& caps, const Prof
   if (!shape.ascending) return impossible("the file ranges are not in ascending order");
   const bool writes = shape.direction == Direction::kWrite;
   const auto size = static_cast<double>(shape.size);
-  // All pages of a mapping are brought in, those of holes too; only holes longer than a mapping are passed over.
+  // All pages of a mapping are brought in, those of holes too (to read, sixteen at a time); only holes longer than a mapping are passed over.
   const Gaps::Class within = shape.gaps.shorter_than(profile.map_window);
   const double parts = 1 + shape.gaps.count() - within.count;
   const double windows = parts + (size + within.bytes) / static_cast<double>(profile.map_window);

@@ -44,7 +44,7 @@ void handle_bus_errors() {
 }  // namespace
 
 Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writable, bool brings_in) {
-  handle_bus_errors();
+  const bool sees_errors = Watch::sees_errors();
   const Offset begin = range.offset / static_cast<Offset>(page_size) * static_cast<Offset>(page_size);
   const Bytes length = range.end() - begin;
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -52,7 +52,8 @@ Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writab
   if (pages == MAP_FAILED) return fail_errno(errno, "mapping", "");
   std::unique_ptr<Mapping> mapping(new Mapping(pages, length, static_cast<std::byte*>(pages) + (range.offset - begin)));
   const int all = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-  if (brings_in && ::madvise(pages, static_cast<std::size_t>(length), all) != 0)
+  // To touch pages to read costs less: then the kernel maps up to sixteen at once.
+  if (brings_in && (writable || !sees_errors) && ::madvise(pages, static_cast<std::size_t>(length), all) != 0)
     return fail_errno(errno, "mapping", "");
   return mapping;
 }
@@ -87,9 +88,11 @@ bool Mapping::Watch::sees_errors() {
 bool Mapping::Watch::replace_page(std::uintptr_t address) {
   for (Watch* watch = innermost; watch != nullptr; watch = watch->outer_) {
     if (address < watch->begin_ || address >= watch->end_) continue;
-    void* const page = reinterpret_cast<void*>(address / page_size * page_size);
+    // With all that follow, so that a failing disk is asked once.
+    const std::uintptr_t first = address / page_size * page_size;
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-    if (::mmap(page, page_size, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED) return false;
+    if (::mmap(reinterpret_cast<void*>(first), watch->end_ - first, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+      return false;
     watch->torn_ = 1;
     return true;
   }

@@ -11,11 +11,13 @@
 namespace stridio {
 
 // What can go wrong while it is used is that another program cuts the file off, or, where pages were not brought in first, that
-// the disk is full: a page that cannot be had is then replaced by memory of our own, and the Watch tells.
+// the disk is full or fails: a page that cannot be had is then replaced by memory of our own, as are those
+// behind it, and the Watch tells.
 class Mapping {
  public:
   // With `brings_in` every page is there before this returns, or it fails: so on a full disk, and where the file system or the
-  // kernel (before 5.14) cannot do it. Nothing has been done then.
+  // kernel (before 5.14) cannot do it. Nothing has been done then. Pages that are only read come as they are touched, where the Watch
+  // sees that they do not.
   static Result<std::unique_ptr<Mapping>> make(int fd, Extent range, bool writable, bool brings_in = true);
   ~Mapping();
   Mapping(const Mapping&) = delete;
