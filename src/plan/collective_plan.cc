@@ -4,7 +4,8 @@
 //   two_phase    agreements (entry, patterns, one a round) + (b copied bytes in max(f, m) pieces, and finding the union of
 //                patterns by their structure) / c + what the union of all requests takes of the storage, in windows, by the
 //                aggregators together; messages copy twice more. A read of everything between the first and the last byte
-//                needs no union. What is stored in other places costs its pieces, too; two-phase must spare a twentieth then.
+//                needs no union. What is stored in other places costs its pieces, too; two-phase must spare a twentieth then,
+//                and a fifth where memory is scattered.
 // File domains hold equal bytes: the ranks' quantiles tell the density of bytes over the file.
 #include "plan/collective_plan.h"
 
@@ -359,6 +360,7 @@ CollectiveCandidate propose_independent(Direction direction, const Totals& total
 }
 
 constexpr double kWorthMeeting = 0.95;
+constexpr double kWorthScattering = 0.8;
 constexpr Bytes kStoredWindow = Bytes{64} << 20;  // ranks keep their pieces of it
 constexpr std::int64_t kStoredPieces = 1 << 16;   // so many at most, as a rule
 constexpr double kTogether = 0.75;                // of the workers: so many read between the same bounds
@@ -496,8 +498,12 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   const auto independent = propose_independent(direction, totals, profile);
   const bool asked = rules.force == name_of(Strategy::kTwoPhase) || rules.prefer_two_phase;
   const bool forbidden = !rules.force.empty() && rules.force != name_of(Strategy::kTwoPhase);
-  // Where each can read its own, ranks should not meet in windows for little.
-  const double worth = totals.stored_pieces > 0 && !totals.in_stored_order ? kWorthMeeting : 1;
+  // Where each can read its own, ranks should not meet in windows for little; nor where a window has few pieces of a line: they are
+  // priced as at equal distances, which the processor foresees, and can take three times as long.
+  const double worth = totals.in_stored_order        ? 1
+                       : totals.scattered_ranges > 0 ? kWorthScattering
+                       : totals.stored_pieces > 0    ? kWorthMeeting
+                                                     : 1;
   const bool chosen = !two_phase.impossible && !forbidden && (asked || two_phase.seconds < worth * independent.seconds);
   plan.considered = {two_phase, independent};
   plan.spares_little = !chosen && !two_phase.impossible && !forbidden && two_phase.seconds < independent.seconds;
