@@ -472,6 +472,33 @@ TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
   EXPECT_EQ(alone(50 * size), alone(100 * size)) << "a call for each piece costs less";
 }
 
+TEST(CollectivePlan, ScatteredMemoryIsNotCutIntoWindowsForLittle) {
+  const auto files = interleaved(4, 1 << 12, 4096);
+  const Bytes size = files[0].size();
+  const auto plan = [&](const Pattern& memory, double request_seconds) {
+    Profile profile;
+    profile.write.request_seconds = request_seconds;
+    std::vector<RankShape> shapes;
+    for (const Pattern& file : files) {
+      const RequestShape shape = shape_of(Direction::kWrite, file, memory);
+      shapes.push_back(rank_shape(shape, file, plan_access(shape, {}, profile, {}), 2));
+    }
+    const Topology topology{.node_of = std::vector<int>(4, 0), .nodes = 1};
+    return plan_collective(Direction::kWrite, shapes, topology, {}, profile, {}, files);
+  };
+  const auto least_gain = [&](const Pattern& memory) {
+    double gain = 1;  // where two-phase is first chosen
+    for (double seconds = 1e-9; plan(memory, seconds).strategy != Strategy::kTwoPhase; seconds *= 1.01) {
+      const CollectivePlan last = plan(memory, seconds);
+      gain = last.considered[0].seconds / last.considered[1].seconds;
+    }
+    return gain;
+  };
+  EXPECT_NEAR(least_gain(Pattern::run(0, size)), 1, 0.02);
+  const Pattern column = Pattern::strided(size / 8 / 32, 256, Pattern::run(0, 8));
+  EXPECT_NEAR(least_gain(Pattern::strided(32, 8, column)), 0.8, 0.02);
+}
+
 TEST(CollectivePlan, WhatIsSparseForAllIsNotAggregatedForNothing) {
   // Far apart, so that aggregators would send as many requests as the ranks, and copy besides.
   std::vector<Pattern> files;
