@@ -23,8 +23,8 @@ inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t length)
   }
 }
 
-// How far, and less than, behind the source within a page the destination lies where the processor's instruction for strings of bytes
-// lags. Linux copies by it what is read.
+// Where the destination lies 1 .. kLaggingBytes - 1 bytes behind the source within a page, the processor's instruction for strings of
+// bytes may lag, by which Linux copies what is read.
 inline constexpr std::size_t kLaggingBytes = 32;
 // Whether it takes four times as long there or more: measured once, in some 50 us.
 bool string_copies_lag();

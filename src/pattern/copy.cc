@@ -187,10 +187,9 @@ STRIDIO_INLINE void transpose_loops(std::byte* to, const std::byte* from, Loop a
     const std::int64_t rows = along_from.count / kLanes * kLanes, columns = along_to.count / kLanes * kLanes;
     const bool jumps = copies.from != along_to.count * along_to.from;  // else the processor foresees what comes next
     for (std::int64_t i = 0; i < copies.count; ++i) {
-      const std::byte* const next = from + (i + 1) * copies.from;
       for (std::int64_t column = 0; jumps && i + 1 < copies.count && column < columns; ++column)
         for (Bytes at = 0; at < rows * kLength; at += kCacheLine)
-          __builtin_prefetch(next + column * along_to.from + at);
+          __builtin_prefetch(from + (i + 1) * copies.from + column * along_to.from + at);
       for (std::int64_t row = 0; row < rows; row += kLanes)
         for (std::int64_t column = 0; column < columns; column += kLanes)
           transpose_square<Register<Lane, kBytes>>(to + i * copies.to + row * along_from.to + column * kLength,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/extent.h"
+#include "base/page_buffer.h"
 
 namespace stridio {
 
@@ -28,7 +29,7 @@ struct StorageCosts {
 };
 
 struct Profile {
-  static constexpr Bytes kPage = 4096;
+  static constexpr Bytes kPage = kPageBytes;
   static constexpr double kUnwanted = 1.3;      // bytes that nobody wants take caches and bandwidth from others, too
   static constexpr double kWorthMapping = 0.8;  // page faults wait for each other, and vary most
 

@@ -17,29 +17,31 @@ namespace stridio {
 // buffer, from which this copies them. Not thread-safe.
 class Detour {
  public:
+  // `needed`: whether the kernel's copying lags; else no piece takes it.
+  explicit Detour(bool needed) : needed_(needed) {}
+
   static constexpr Bytes kRoom = Bytes{96} << 10;  // less than malloc asks the kernel for
   static constexpr Bytes kLeast = 1024;            // of a piece: what less takes longer is little
 
-  // Where the call is to put `piece`, which comes from `offset` of the file, and is the `before`th byte of the call and those that
-  // follow: as much of it as there is room for, which for a call's first piece there is.
-  Span place(Span piece, Offset offset, Bytes before) {
-    if (piece.length < kLeast || !lags(piece.data, offset)) return piece;
+  // Where the call is to put `piece`, which comes from `offset` of the file: as much of it as there is room for, which for a call's
+  // first piece there is.
+  Span place(Span piece, Offset offset) {
+    if (!needed_ || piece.length < kLeast || !lags(piece.data, offset)) return piece;
     if (!buffer_ && !make_buffer()) return piece;
     constexpr Bytes kLine = 64;
-    const Bytes at = used_ + (((offset - used_) % kLine) + kLine) % kLine;
+    const Bytes at = used_ + ((offset - used_) & (kLine - 1));  // as far behind a line as in the file
     const Bytes length = std::min(piece.length, kRoom - at);
     if (length < kLeast) return {};
-    moves_[count_++] = {{piece.data, length}, buffer_.get() + at, before};
+    moves_[count_++] = {piece.data, buffer_.get() + at, offset, length};
     used_ = at + length;
     return {buffer_.get() + at, length};
   }
 
-  // The call has brought so many bytes; the next one begins.
-  void arrive(Bytes bytes) {
+  // The call has brought the bytes up to `end` of the file; the next one begins.
+  void arrive(Offset end) {
     for (std::size_t i = 0; i < count_; ++i) {
       const Move& move = moves_[i];
-      const Bytes length = std::clamp<Bytes>(bytes - move.before, 0, move.to.length);
-      copy_bytes(move.to.data, move.from, static_cast<std::size_t>(length));
+      copy_bytes(move.to, move.from, static_cast<std::size_t>(std::clamp<Bytes>(end - move.offset, 0, move.length)));
     }
     count_ = 0;
     used_ = 0;
@@ -47,9 +49,10 @@ class Detour {
 
  private:
   struct Move {
-    Span to;
+    std::byte* to;
     const std::byte* from;
-    Bytes before;
+    Offset offset;
+    Bytes length;
   };
 
   static bool lags(const std::byte* to, Offset from) {
@@ -61,8 +64,10 @@ class Detour {
     return buffer_ != nullptr;
   }
 
+  const bool needed_;
   PageBuffer buffer_;
-  std::array<Move, static_cast<std::size_t>(kRoom / kLeast)> moves_;
+  std::array<Move, static_cast<std::size_t>(kRoom / kLeast)>
+      moves_;  // left uninitialized, as most calls do not use them
   std::size_t count_ = 0;
   Bytes used_ = 0;
 };

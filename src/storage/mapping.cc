@@ -44,7 +44,7 @@ void handle_bus_errors() {
 }  // namespace
 
 Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writable, bool brings_in) {
-  const bool sees_errors = Watch::sees_errors();
+  handle_bus_errors();
   const Offset begin = range.offset / static_cast<Offset>(page_size) * static_cast<Offset>(page_size);
   const Bytes length = range.end() - begin;
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -53,7 +53,7 @@ Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writab
   std::unique_ptr<Mapping> mapping(new Mapping(pages, length, static_cast<std::byte*>(pages) + (range.offset - begin)));
   const int all = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   // To touch pages to read costs less: then the kernel maps up to sixteen at once.
-  if (brings_in && (writable || !sees_errors) && ::madvise(pages, static_cast<std::size_t>(length), all) != 0)
+  if (brings_in && (writable || !Watch::sees_errors()) && ::madvise(pages, static_cast<std::size_t>(length), all) != 0)
     return fail_errno(errno, "mapping", "");
   return mapping;
 }

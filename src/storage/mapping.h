@@ -11,8 +11,8 @@
 namespace stridio {
 
 // What can go wrong while it is used is that another program cuts the file off, or, where pages were not brought in first, that
-// the disk is full or fails: a page that cannot be had is then replaced by memory of our own, as are those
-// behind it, and the Watch tells.
+// the disk is full or fails: a page that cannot be had is then replaced by memory of our own, as are those behind it, and the Watch
+// tells.
 class Mapping {
  public:
   // With `brings_in` every page is there before this returns, or it fails: so on a full disk, and where the file system or the

@@ -67,12 +67,12 @@ struct Pieces {
   Bytes bytes = 0;
 };
 
-// `detour`: null: none. Else the pieces end where its room does.
-void gather(MemoryCursor from, Extent run, Detour* detour, Pieces& pieces) {
+// The pieces end where the detour's room does.
+void gather(MemoryCursor from, Extent run, Detour& detour, Pieces& pieces) {
   const Bytes most = std::min(run.length, kMostBytes);
   for (bool whole = true; whole && pieces.bytes < most && pieces.count < kMostPieces;) {
     const Span piece = from.take(most - pieces.bytes);
-    const Span place = detour ? detour->place(piece, run.offset + pieces.bytes, pieces.bytes) : piece;
+    const Span place = detour.place(piece, run.offset + pieces.bytes);
     whole = place.length == piece.length;
     if (place.length == 0) return;
     pieces.list[pieces.count++] = {place.data, static_cast<size_t>(place.length)};
@@ -258,19 +258,18 @@ Result<Transferred> PosixStorage::transfer(Direction direction, std::span<const 
   Transferred moved;
   MemoryCursor cursor(memory);
   RunCursor runs(extents);
-  std::optional<Detour> detour;
-  if (reads && detours_) detour.emplace();
+  Detour detour(reads && detours_);
   while (std::optional<Extent> run = runs.next()) {
     while (!run->empty()) {
       Pieces pieces;
-      gather(cursor, *run, detour ? &*detour : nullptr, pieces);
+      gather(cursor, *run, detour, pieces);
       const ssize_t done = uninterrupted([&] { return call_once(direction, run->offset, pieces); });
       if (done < 0 || (done == 0 && !reads))
         return fail_errno(done < 0 ? errno : EIO, describe(reads ? "reading" : "writing", *run), path_);
       ++moved.requests;
       moved.eof = done == 0;
       if (moved.eof) return moved;
-      if (detour) detour->arrive(done);
+      detour.arrive(run->offset + done);
       if (!reads && done >= kWorthStarting && expects_sync_.load(std::memory_order_relaxed))
         calls_.sync_file_range(fd_, run->offset, done, SYNC_FILE_RANGE_WRITE);  // what fails here, sync() tells
       moved.bytes += done;
