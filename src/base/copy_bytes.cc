@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 
 #include "base/page_buffer.h"
 
@@ -35,6 +36,18 @@ STRIDIO_VECTOR_TARGET void copy_steps(std::byte* to, const std::byte* from, std:
   std::size_t at = 0;
   for (; at + kStep < length; at += kStep) copy_step(to + at, from + at);
   copy_step(to + length - kStep, from + length - kStep);  // which may copy bytes again
+}
+
+constexpr std::size_t kLine = 2 * sizeof(__m256i);  // of the cache
+
+STRIDIO_VECTOR_TARGET void stream_lines(std::byte* to, const std::byte* from, std::size_t length) {
+  for (std::size_t at = 0; at < length; at += kLine) {
+    const auto* const source = reinterpret_cast<const __m256i*>(from + at);
+    auto* const target = reinterpret_cast<__m256i*>(to + at);
+    const __m256i a = _mm256_loadu_si256(source), b = _mm256_loadu_si256(source + 1);
+    _mm256_stream_si256(target, a);
+    _mm256_stream_si256(target + 1, b);
+  }
 }
 
 bool has_vectors() {
@@ -94,6 +107,42 @@ void copy_long(std::byte* to, const std::byte* from, std::size_t length) {
   if (string_copies_lag() && length < kPastCaches && copy_by_vectors(to, from, length)) return;
 #endif
   std::memcpy(to, from, length);
+}
+
+Stores stores_for([[maybe_unused]] std::size_t bytes) {
+#ifdef __x86_64__
+  constexpr std::size_t kPastCaches = std::size_t{8} << 20;  // more than a core's share of the last one, as a rule
+  static const bool gains = has_vectors() && __builtin_cpu_is("amd");
+  if (gains && bytes >= kPastCaches) return Stores::kStreamed;
+#endif
+  return Stores::kCached;
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t length, Stores stores) {
+  if (stores == Stores::kCached || length < kLeastStreamed || !copy_by_streaming(to, from, length))
+    copy_bytes(to, from, length);
+}
+
+// A line that is streamed in part, or that the caches have been given the rest of, takes longer than by ordinary stores.
+bool copy_by_streaming([[maybe_unused]] std::byte* to, [[maybe_unused]] const std::byte* from,
+                       [[maybe_unused]] std::size_t length) {
+#ifdef __x86_64__
+  if (has_vectors()) {
+    const std::size_t head = std::min(length, -reinterpret_cast<std::uintptr_t>(to) % kLine);
+    const std::size_t lines = (length - head) / kLine * kLine;
+    std::memcpy(to, from, head);
+    stream_lines(to + head, from + head, lines);
+    std::memcpy(to + head + lines, from + head + lines, length - head - lines);
+    return true;
+  }
+#endif
+  return false;
+}
+
+void finish_streaming() {
+#ifdef __x86_64__
+  _mm_sfence();
+#endif
 }
 
 bool string_copies_lag() {

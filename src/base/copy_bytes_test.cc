@@ -29,9 +29,15 @@ void expect_copies(std::mt19937_64& random, std::size_t length, Copy copy) {
 
 TEST(CopyBytes, CopiesAllAndNoMore) {
   std::mt19937_64 random(1);
-  for (std::size_t length = 0; length < 300; ++length) expect_copies(random, length, copy_bytes);
-  for (std::size_t more = 0; more < 300; ++more) expect_copies(random, kLeastLong - 8 + more, copy_bytes);
-  expect_copies(random, (std::size_t{1} << 20) + 5, copy_bytes);
+  for (const Stores stores : {Stores::kCached, Stores::kStreamed}) {
+    const auto copy = [&](std::byte* to, const std::byte* from, std::size_t length) {
+      copy_bytes(to, from, length, stores);
+    };
+    for (std::size_t length = 0; length < 300; ++length) expect_copies(random, length, copy);
+    for (const std::size_t least : {kLeastStreamed, kLeastLong})
+      for (std::size_t more = 0; more < 300; ++more) expect_copies(random, least - 8 + more, copy);
+    expect_copies(random, (std::size_t{1} << 20) + 5, copy);
+  }
 }
 
 TEST(CopyBytes, CopiesByVectors) {
@@ -40,6 +46,16 @@ TEST(CopyBytes, CopiesByVectors) {
   if (!copy_by_vectors(some.data(), std::vector<std::byte>(kLeastLong).data(), kLeastLong)) GTEST_SKIP();
   for (std::size_t more = 0; more < 300; ++more) expect_copies(random, kLeastLong + more, copy_by_vectors);
 }
+
+TEST(CopyBytes, CopiesByStreaming) {
+  std::mt19937_64 random(3);
+  std::byte one{};
+  if (!copy_by_streaming(&one, &one, 0)) GTEST_SKIP();
+  for (std::size_t length = 0; length < 300; ++length)
+    for (int i = 0; i < 8; ++i) expect_copies(random, length, copy_by_streaming);
+}
+
+TEST(CopyBytes, LittleStaysInTheCaches) { EXPECT_EQ(stores_for(std::size_t{7} << 20), Stores::kCached); }
 
 }  // namespace
 }  // namespace stridio

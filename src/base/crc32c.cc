@@ -149,20 +149,23 @@ STRIDIO_SHORT_FOLD_TARGET __m256i folded(__m256i before, __m256i next) {
                           _mm256_clmulepi64_epi128(before, factors, 0x11));
 }
 
-// At least kLeastShort bytes; they are copied where there is somewhere to copy them to.
-template <bool copies>
+enum class Copies { kNone, kCached, kStreamed };
+
+// At least kLeastShort bytes. To be streamed they begin with a line of the cache: what is behind their last whole line is not.
+template <Copies copies>
 STRIDIO_SHORT_FOLD_TARGET std::uint32_t by_short_folding(const std::byte* data, std::byte* to, std::size_t length,
                                                          std::uint32_t state) {
-  const auto next = [&]() STRIDIO_SHORT_FOLD_TARGET {
+  const auto take = [&]<Copies how>() STRIDIO_SHORT_FOLD_TARGET {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data));
-    if constexpr (copies) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);
-      to += kShortStep;
-    }
+    if constexpr (how == Copies::kCached) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);
+    if constexpr (how == Copies::kStreamed) _mm256_stream_si256(reinterpret_cast<__m256i*>(to), bytes);
+    if constexpr (how != Copies::kNone) to += kShortStep;
     data += kShortStep;
     length -= kShortStep;
     return bytes;
   };
+  const auto next = [&]() STRIDIO_SHORT_FOLD_TARGET { return take.template operator()<copies>(); };
+  constexpr Copies last = copies == Copies::kStreamed ? Copies::kCached : copies;
   __m256i a = _mm256_xor_si256(next(), _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(state))));
   __m256i b = next(), c = next(), d = next();
   while (length >= 4 * kShortStep) {
@@ -172,18 +175,28 @@ STRIDIO_SHORT_FOLD_TARGET std::uint32_t by_short_folding(const std::byte* data, 
     d = folded<4 * 256>(d, next());
   }
   __m256i all = folded<256>(folded<256>(folded<256>(a, b), c), d);
-  while (length >= kShortStep) all = folded<256>(all, next());
+  while (length >= kShortStep) all = folded<256>(all, take.template operator()<last>());
   std::uint64_t words[4], sum = 0;
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), all);
   for (const std::uint64_t each : words) sum = _mm_crc32_u64(sum, each);
   _mm256_zeroupper();
-  if (copies && length > 0) std::memcpy(to, data, length);
+  if (copies != Copies::kNone && length > 0) std::memcpy(to, data, length);
   return by_instruction(data, length, static_cast<std::uint32_t>(sum));
 }
 
 std::uint32_t by_short_folding_or_instruction(const std::byte* data, std::size_t length, std::uint32_t state) {
-  return length >= kLeastShort ? by_short_folding<false>(data, nullptr, length, state)
+  return length >= kLeastShort ? by_short_folding<Copies::kNone>(data, nullptr, length, state)
                                : by_instruction(data, length, state);
+}
+
+// At least kLeastStreamed bytes.
+std::uint32_t by_streaming(const std::byte* data, std::byte* to, std::size_t length, std::uint32_t state) {
+  constexpr std::size_t kLine = 2 * kShortStep;
+  const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % kLine;
+  static_assert(kLeastStreamed >= kLine + kLeastShort);
+  std::memcpy(to, data, head);
+  state = by_instruction(data, head, state);
+  return by_short_folding<Copies::kStreamed>(data + head, to + head, length - head, state);
 }
 
 // ---- Folding by 64 bytes
@@ -296,12 +309,16 @@ std::uint32_t by_folding_or_instruction(const std::byte* data, std::size_t lengt
 #endif
 
 struct Way {
-  std::uint32_t (*sum)(const std::byte*, std::size_t, std::uint32_t);
-  // Of `least_copied` bytes or more.
-  std::uint32_t (*copied)(const std::byte*, std::byte*, std::size_t, std::uint32_t) = nullptr;
-  std::size_t least_copied = 0;
+  using Copy = std::uint32_t (*)(const std::byte*, std::byte*, std::size_t, std::uint32_t);
 
-  std::uint32_t copy(const std::byte* data, std::byte* to, std::size_t length, std::uint32_t state) const {
+  std::uint32_t (*sum)(const std::byte*, std::size_t, std::uint32_t);
+  Copy copied = nullptr;  // of `least_copied` bytes or more
+  std::size_t least_copied = 0;
+  Copy streamed = nullptr;
+
+  std::uint32_t copy(const std::byte* data, std::byte* to, std::size_t length, std::uint32_t state,
+                     Stores stores) const {
+    if (streamed && stores == Stores::kStreamed && length >= kLeastStreamed) return streamed(data, to, length, state);
     if (copied && length >= least_copied) return copied(data, to, length, state);
     if (length > 0) copy_bytes(to, data, length);
     return sum(data, length, state);
@@ -315,7 +332,7 @@ std::vector<Way> ways() {
   all.push_back({by_instruction});
   if (!__builtin_cpu_supports("vpclmulqdq")) return all;
   if (__builtin_cpu_supports("avx2"))
-    all.push_back({by_short_folding_or_instruction, by_short_folding<true>, kLeastShort});
+    all.push_back({by_short_folding_or_instruction, by_short_folding<Copies::kCached>, kLeastShort, by_streaming});
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vbmi"))
     all.push_back({by_folding_or_instruction, by_folding<true>, 2 * kLine});
@@ -348,9 +365,9 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   return ~fastest.sum(bytes.data(), bytes.size(), ~before);
 }
 
-std::uint32_t copy_crc32c(std::byte* to, std::span<const std::byte> bytes, std::uint32_t before) {
+std::uint32_t copy_crc32c(std::byte* to, std::span<const std::byte> bytes, std::uint32_t before, Stores stores) {
   static const Way fastest = ways().back();
-  return ~fastest.copy(bytes.data(), to, bytes.size(), ~before);
+  return ~fastest.copy(bytes.data(), to, bytes.size(), ~before, stores);
 }
 
 std::vector<std::uint32_t> crc32c_by_all_ways(std::span<const std::byte> bytes, std::uint32_t before) {
@@ -365,18 +382,18 @@ std::uint32_t crc32c_of_part(std::span<const std::byte> part, Bytes behind) {
   return moved(fastest.sum(part.data(), part.size(), 0), static_cast<std::size_t>(behind));
 }
 
-std::uint32_t copy_crc32c_of_part(std::byte* to, std::span<const std::byte> part, Bytes behind) {
+std::uint32_t copy_crc32c_of_part(std::byte* to, std::span<const std::byte> part, Bytes behind, Stores stores) {
   static const Way fastest = ways().back();
   static const Move moved = moves().back();
-  return moved(fastest.copy(part.data(), to, part.size(), 0), static_cast<std::size_t>(behind));
+  return moved(fastest.copy(part.data(), to, part.size(), 0, stores), static_cast<std::size_t>(behind));
 }
 
-std::vector<std::uint32_t> copy_crc32c_of_part_by_all_ways(std::byte* to, std::span<const std::byte> part,
-                                                           Bytes behind) {
+std::vector<std::uint32_t> copy_crc32c_of_part_by_all_ways(std::byte* to, std::span<const std::byte> part, Bytes behind,
+                                                           Stores stores) {
   std::vector<std::uint32_t> sums;
   for (const Way& way : ways())
     for (const Move moved : moves())
-      sums.push_back(moved(way.copy(part.data(), to, part.size(), 0), static_cast<std::size_t>(behind)));
+      sums.push_back(moved(way.copy(part.data(), to, part.size(), 0, stores), static_cast<std::size_t>(behind)));
   return sums;
 }
 

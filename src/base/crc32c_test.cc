@@ -35,9 +35,11 @@ TEST(Crc32c, PartsGiveTheSumOfTheWhole) {
     const std::uint32_t first = crc32c(all.first(middle)), second = crc32c(all.subspan(middle));
     EXPECT_EQ(crc32c(all), bitwise);
     EXPECT_EQ(crc32c(all.subspan(middle), first), bitwise);
-    std::vector<std::byte> copy(length - middle);
-    EXPECT_EQ(copy_crc32c(copy.data(), all.subspan(middle), first), bitwise);
-    EXPECT_TRUE(std::ranges::equal(copy, all.subspan(middle)));
+    for (const Stores stores : {Stores::kCached, Stores::kStreamed}) {
+      std::vector<std::byte> copy(length - middle);
+      EXPECT_EQ(copy_crc32c(copy.data(), all.subspan(middle), first, stores), bitwise);
+      EXPECT_TRUE(std::ranges::equal(copy, all.subspan(middle)));
+    }
     for (const std::uint32_t sum : crc32c_by_all_ways(all.subspan(middle), first)) EXPECT_EQ(sum, bitwise);
     EXPECT_EQ(crc32c_joined(first, second, static_cast<Bytes>(length - middle)), bitwise);
   }
@@ -75,9 +77,14 @@ TEST(Crc32c, PartsInAnyOrderGiveTheSumOfTheWhole) {
       const std::uint32_t sum = crc32c_of_part(part, behind);
       EXPECT_EQ(crc32c_as_part(crc32c(part), std::ssize(part), behind), sum);
       EXPECT_EQ(copy_crc32c_of_part(copy.data() + kAround + at - length, part, behind), sum);
-      std::vector<std::byte> other(length);
-      for (const std::uint32_t each : copy_crc32c_of_part_by_all_ways(other.data(), part, behind)) EXPECT_EQ(each, sum);
-      EXPECT_TRUE(std::ranges::equal(other, part));
+      for (const Stores stores : {Stores::kCached, Stores::kStreamed}) {
+        std::vector<std::byte> other(kAround + length + kAround), around(other);
+        const std::size_t to = kAround / 2 + random() % (kAround / 2);
+        std::ranges::copy(part, around.begin() + static_cast<std::ptrdiff_t>(to));
+        for (const std::uint32_t each : copy_crc32c_of_part_by_all_ways(other.data() + to, part, behind, stores))
+          EXPECT_EQ(each, sum);
+        EXPECT_EQ(other, around);
+      }
       parts ^= sum;
       at -= length;
     }

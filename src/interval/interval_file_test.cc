@@ -6,6 +6,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "access/execute.h"
@@ -14,6 +15,7 @@
 #include "interval/testing.h"
 #include "storage/forwarding.h"
 #include "storage/memory.h"
+#include "storage/request.h"
 #include "storage/wrap/fault.h"
 #include "support/sanitized.h"
 
@@ -296,6 +298,42 @@ TEST(IntervalFile, PiecesOfAByteAreReadAFewAtATime) {
     EXPECT_TRUE(*seen == mine);
     ASSERT_TRUE(group.barrier());
   });
+}
+
+// One read past the caches, from mappings and by requests, of pieces of two ranks of any length.
+TEST(IntervalFile, MuchIsReadAtOnce) {
+  constexpr Bytes kSize = Bytes{9} << 20, kLongest = 9000;
+  const std::uint64_t seed = seed_of_this_run();
+  Random random(seed);
+  std::vector<Extent> pieces[2];
+  for (Offset at = 0; at < kSize; at = pieces[0].back().end())
+    for (std::vector<Extent>& own : pieces) {
+      own.push_back({at, std::min(kSize - at, draw(random, 1, kLongest))});
+      at = own.back().end();
+    }
+  for (const Bytes least_mapped : {Bytes{1}, SummedRequests::kNever}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    Oracle expected;
+    std::mutex mutex;
+    run_threads(2, {}, [&](Group& group) {
+      auto opened = IntervalFile::open(group, open_memory(file), true, {}, {.least_mapped = least_mapped});
+      ASSERT_TRUE(opened);
+      const std::vector<Extent>& own = pieces[group.rank()];
+      Random mine(seed + 1 + static_cast<std::uint64_t>(group.rank()));
+      Data data = random_data(mine, size_of(own));
+      ASSERT_TRUE(write_list(**opened, own, data));
+      {
+        const std::scoped_lock lock(mutex);
+        expected.write(own, data);
+      }
+      ASSERT_TRUE((*opened)->commit());
+      const auto seen = read_extent(**opened, {0, kSize});
+      ASSERT_TRUE(seen);
+      EXPECT_TRUE(*seen == expected.bytes);
+      ASSERT_TRUE(group.barrier());
+    });
+  }
 }
 
 // Ranks that write in turns, and one that has more to come: its bytes are one run, and where writes overlap within the file only

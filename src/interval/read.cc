@@ -68,6 +68,9 @@ class Reader {
     layers_ = sources_.size();
     used_.resize(from.generation->root().parts.size());
   }
+  ~Reader() { finish_streaming(); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
 
   Result<StoredAs> look_up(std::span<const Extent> extents) {
     std::vector<std::byte> nowhere;
@@ -94,6 +97,7 @@ class Reader {
   }
 
   Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory) {
+    stores_ = stores_for(static_cast<std::size_t>(size_of(extents)));
     auto moved = by_slices(extents, memory, kLongestSlice, [&] { return fetch(); });
     if (moved) moved->requests = requests_;
     return moved;
@@ -389,10 +393,10 @@ class Reader {
     std::span<const std::byte> at(Offset stored, Bytes length) const {
       return bytes_at(data + (stored - origin), length);
     }
-    // While a piece is copied.
-    [[gnu::always_inline]] void prefetch_after(const Wanted& wanted) const {
+    // While a piece is copied: what is streamed is not written to the caches.
+    [[gnu::always_inline]] void prefetch_after(const Wanted& wanted, Stores stores) const {
       const Wanted* const next = &wanted + 1;
-      if (next != end)
+      if (next != end && stores == Stores::kCached)
         prefetch_copy(next->data, data + (next->stored - origin), static_cast<std::size_t>(next->length));
     }
   };
@@ -400,11 +404,11 @@ class Reader {
   // Of the cell only this is verified, with what others have read of its block.
   void copy_part(const Cell& cell, const Wanted& wanted, const Mapped& mapped) {
     const auto from = mapped.at(wanted.stored, wanted.length);
-    mapped.prefetch_after(wanted);
+    mapped.prefetch_after(wanted, stores_);
     if (!sums_ || !cell.run) return copy(wanted, from.data());
     const Extent& block = meet_block(cell);
     const Bytes behind = block.end() - wanted.stored - wanted.length;
-    sums_->add({wanted.stored, wanted.length}, copy_crc32c_of_part(wanted.data, from, behind));
+    sums_->add({wanted.stored, wanted.length}, copy_crc32c_of_part(wanted.data, from, behind, stores_));
   }
 
   // What is wanted of a cell; whether the cell is right. Short pieces are sooner copied, then all is summed.
@@ -416,9 +420,9 @@ class Reader {
     std::uint32_t sum = 0;
     Offset done = cell.stored.offset;
     for (const Wanted& wanted : cell.wanted) {
-      mapped.prefetch_after(wanted);
+      mapped.prefetch_after(wanted, stores_);
       if (wanted.stored > done) sum = crc32c(mapped.at(done, wanted.stored - done), sum);
-      sum = copy_crc32c(wanted.data, mapped.at(wanted.stored, wanted.length), sum);
+      sum = copy_crc32c(wanted.data, mapped.at(wanted.stored, wanted.length), sum, stores_);
       done = wanted.stored + wanted.length;
     }
     return is_right(cell, crc32c(mapped.at(done, cell.stored.end() - done), sum));
@@ -475,8 +479,8 @@ class Reader {
     return true;
   }
 
-  static void copy(const Wanted& to, const std::byte* from) {
-    copy_bytes(to.data, from, static_cast<std::size_t>(to.length));
+  void copy(const Wanted& to, const std::byte* from) const {
+    copy_bytes(to.data, from, static_cast<std::size_t>(to.length), stores_);
   }
 
   // No more at once than are in the caches when they are summed.
@@ -581,6 +585,7 @@ class Reader {
   const Bytes longest_;  // request
   const Bytes least_mapped_;
   const double calls_a_page_;
+  Stores stores_ = Stores::kCached;
   ReadSums* const sums_;
   std::int64_t requests_ = 0;
   std::vector<Source> sources_;  // the layers first

@@ -16,12 +16,6 @@ constexpr std::size_t kMostKept = 64;
 // A page of a page table maps so much, and is worth an eighth as many bytes as are written there.
 constexpr Bytes kTablePage = Bytes{4} << 10, kTableMaps = Bytes{2} << 20, kLeastOfTable = 8;
 
-Bytes size_of(std::span<const Extent> extents) {
-  Bytes size = 0;
-  for (const Extent& extent : extents) size += extent.length;
-  return size;
-}
-
 bool is_worth_tables(std::span<const Extent> extents, Extent bounds) {
   const Bytes size = size_of(extents);
   const Bytes tables = std::min(std::ssize(extents) + size / kTableMaps, 1 + bounds.length / kTableMaps);

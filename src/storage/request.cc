@@ -52,4 +52,10 @@ Extent bounds_of(std::span<const Extent> extents) {
   return end == 0 ? Extent{} : Extent{begin, end - begin};
 }
 
+Bytes size_of(std::span<const Extent> extents) {
+  Bytes size = 0;
+  for (const Extent& extent : extents) size += extent.length;
+  return size;
+}
+
 }  // namespace stridio

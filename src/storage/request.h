@@ -17,6 +17,7 @@ Status check_request(std::span<const Extent> extents, std::span<const Span> memo
 
 // The smallest range that holds all that are not empty; {} if there is none.
 Extent bounds_of(std::span<const Extent> extents);
+Bytes size_of(std::span<const Extent> extents);
 
 // Yields the extents as runs, in order: neighbours in the list that are adjacent in the file are
 // merged and empty ones skipped.
