@@ -38,10 +38,9 @@ STRIDIO_VECTOR_TARGET void copy_steps(std::byte* to, const std::byte* from, std:
   copy_step(to + length - kStep, from + length - kStep);  // which may copy bytes again
 }
 
-constexpr std::size_t kLine = 2 * sizeof(__m256i);  // of the cache
-
 STRIDIO_VECTOR_TARGET void stream_lines(std::byte* to, const std::byte* from, std::size_t length) {
-  for (std::size_t at = 0; at < length; at += kLine) {
+  static_assert(kLineBytes == 2 * sizeof(__m256i));
+  for (std::size_t at = 0; at < length; at += kLineBytes) {
     const auto* const source = reinterpret_cast<const __m256i*>(from + at);
     auto* const target = reinterpret_cast<__m256i*>(to + at);
     const __m256i a = _mm256_loadu_si256(source), b = _mm256_loadu_si256(source + 1);
@@ -88,6 +87,15 @@ bool measure_lag() {
 }
 #endif
 
+bool gains_by_streaming() {
+#ifdef __x86_64__
+  static const bool gains = has_vectors() && __builtin_cpu_is("amd") && !__builtin_cpu_supports("avx512f");
+  return gains;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 bool copy_by_vectors([[maybe_unused]] std::byte* to, [[maybe_unused]] const std::byte* from,
@@ -109,13 +117,13 @@ void copy_long(std::byte* to, const std::byte* from, std::size_t length) {
   std::memcpy(to, from, length);
 }
 
-Stores stores_for([[maybe_unused]] std::size_t bytes) {
+Streaming::Streaming(std::size_t bytes)
+    : stores_(bytes >= kLeast && gains_by_streaming() ? Stores::kStreamed : Stores::kCached) {}
+
+Streaming::~Streaming() {
 #ifdef __x86_64__
-  constexpr std::size_t kPastCaches = std::size_t{8} << 20;  // more than a core's share of the last one, as a rule
-  static const bool gains = has_vectors() && __builtin_cpu_is("amd");
-  if (gains && bytes >= kPastCaches) return Stores::kStreamed;
+  if (stores_ == Stores::kStreamed) _mm_sfence();
 #endif
-  return Stores::kCached;
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t length, Stores stores) {
@@ -128,8 +136,8 @@ bool copy_by_streaming([[maybe_unused]] std::byte* to, [[maybe_unused]] const st
                        [[maybe_unused]] std::size_t length) {
 #ifdef __x86_64__
   if (has_vectors()) {
-    const std::size_t head = std::min(length, -reinterpret_cast<std::uintptr_t>(to) % kLine);
-    const std::size_t lines = (length - head) / kLine * kLine;
+    const std::size_t head = std::min(length, -reinterpret_cast<std::uintptr_t>(to) % kLineBytes);
+    const std::size_t lines = (length - head) / kLineBytes * kLineBytes;
     std::memcpy(to, from, head);
     stream_lines(to + head, from + head, lines);
     std::memcpy(to + head + lines, from + head + lines, length - head - lines);
@@ -137,12 +145,6 @@ bool copy_by_streaming([[maybe_unused]] std::byte* to, [[maybe_unused]] const st
   }
 #endif
   return false;
-}
-
-void finish_streaming() {
-#ifdef __x86_64__
-  _mm_sfence();
-#endif
 }
 
 bool string_copies_lag() {

@@ -23,17 +23,32 @@ inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t length)
   }
 }
 
-// Copying past the caches. Lines that are written whole need not be read first, which spares a fifth where the caches would not keep
-// them anyway.
+// How bytes are stored: kStreamed past the caches. Lines that are written whole need not be read first then, which spares a fifth where
+// the caches would not keep them anyway.
 enum class Stores { kCached, kStreamed };
-// For an access to so many bytes. Streamed on AMD's processors (measured on Zen 3).
-Stores stores_for(std::size_t bytes);
+inline constexpr std::size_t kLineBytes = 64;        // of the caches
 inline constexpr std::size_t kLeastStreamed = 1024;  // of a piece: shorter ones have too few whole lines
-// As copy_bytes(); what is streamed, other threads see after finish_streaming() of this one.
+// As copy_bytes(); of kLeastStreamed bytes or more.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t length, Stores stores);
-// False, and nothing is copied, where the processor cannot.
+// By the way that it takes to stream. False, and nothing is copied, where the processor cannot.
 bool copy_by_streaming(std::byte* to, const std::byte* from, std::size_t length);
-void finish_streaming();
+
+// While one thread copies so many bytes. Other threads see what was streamed when it has ended.
+class Streaming {
+ public:
+  static constexpr std::size_t kLeast = std::size_t{8} << 20;  // more than a core's share of the last cache, as a rule
+
+  // Streams kLeast bytes and more, on AMD's processors without AVX-512 (measured on Zen 3).
+  explicit Streaming(std::size_t bytes);
+  ~Streaming();
+  Streaming(const Streaming&) = delete;
+  Streaming& operator=(const Streaming&) = delete;
+
+  Stores stores() const { return stores_; }
+
+ private:
+  const Stores stores_;
+};
 
 // Where the destination lies 1 .. kLaggingBytes - 1 bytes behind the source within a page, the processor's instruction for strings of
 // bytes may lag, by which Linux copies what is read.
@@ -41,13 +56,15 @@ inline constexpr std::size_t kLaggingBytes = 32;
 // Whether it takes four times as long there or more: measured once, in some 50 us.
 bool string_copies_lag();
 
-// What is to be copied next, to the caches, and where it goes: no processor foresees the beginnings of pieces, and another core's
-// caches may have them. (A function that prefetches and no more is left out by some compilers, unless it is inlined.)
-[[gnu::always_inline]] inline void prefetch_copy(std::byte* to, const std::byte* from, std::size_t length) {
-  constexpr std::size_t kLine = 64, kFarthest = 3072;
-  for (std::size_t i = 0; i < length && i < kFarthest; i += kLine) {
+// What is to be copied next, to the caches, and where it goes, unless it is streamed: no processor foresees the beginnings of pieces, and
+// another core's caches may have them. (A function that prefetches and no more is left out by some compilers, unless it is inlined.)
+[[gnu::always_inline]] inline void prefetch_copy(std::byte* to, const std::byte* from, std::size_t length,
+                                                 Stores stores = Stores::kCached) {
+  constexpr std::size_t kFarthest = 3072;
+  const bool streamed = stores == Stores::kStreamed && length >= kLeastStreamed;
+  for (std::size_t i = 0; i < length && i < kFarthest; i += kLineBytes) {
     __builtin_prefetch(from + i);
-    __builtin_prefetch(to + i, 1);
+    if (!streamed) __builtin_prefetch(to + i, 1);
   }
 }
 

@@ -55,7 +55,11 @@ TEST(CopyBytes, CopiesByStreaming) {
     for (int i = 0; i < 8; ++i) expect_copies(random, length, copy_by_streaming);
 }
 
-TEST(CopyBytes, LittleStaysInTheCaches) { EXPECT_EQ(stores_for(std::size_t{7} << 20), Stores::kCached); }
+TEST(CopyBytes, StreamsWhatTheCachesWouldNotKeep) {
+  const auto streams = [](std::size_t bytes) { return Streaming(bytes).stores() == Stores::kStreamed; };
+  EXPECT_FALSE(streams(Streaming::kLeast - 1));
+  EXPECT_EQ(streams(Streaming::kLeast), streams(Streaming::kLeast << 10));
+}
 
 }  // namespace
 }  // namespace stridio

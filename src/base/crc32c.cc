@@ -151,7 +151,7 @@ STRIDIO_SHORT_FOLD_TARGET __m256i folded(__m256i before, __m256i next) {
 
 enum class Copies { kNone, kCached, kStreamed };
 
-// At least kLeastShort bytes. To be streamed they begin with a line of the cache: what is behind their last whole line is not.
+// At least kLeastShort bytes. To be streamed, `to` begins with a line of the caches; the last length % 128 bytes are not.
 template <Copies copies>
 STRIDIO_SHORT_FOLD_TARGET std::uint32_t by_short_folding(const std::byte* data, std::byte* to, std::size_t length,
                                                          std::uint32_t state) {
@@ -191,9 +191,8 @@ std::uint32_t by_short_folding_or_instruction(const std::byte* data, std::size_t
 
 // At least kLeastStreamed bytes.
 std::uint32_t by_streaming(const std::byte* data, std::byte* to, std::size_t length, std::uint32_t state) {
-  constexpr std::size_t kLine = 2 * kShortStep;
-  const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % kLine;
-  static_assert(kLeastStreamed >= kLine + kLeastShort);
+  static_assert(kLeastStreamed >= kLineBytes + kLeastShort);
+  const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % kLineBytes;
   std::memcpy(to, data, head);
   state = by_instruction(data, head, state);
   return by_short_folding<Copies::kStreamed>(data + head, to + head, length - head, state);
@@ -320,7 +319,7 @@ struct Way {
                      Stores stores) const {
     if (streamed && stores == Stores::kStreamed && length >= kLeastStreamed) return streamed(data, to, length, state);
     if (copied && length >= least_copied) return copied(data, to, length, state);
-    if (length > 0) copy_bytes(to, data, length);
+    if (length > 0) copy_bytes(to, data, length, stores);
     return sum(data, length, state);
   }
 };
@@ -388,13 +387,11 @@ std::uint32_t copy_crc32c_of_part(std::byte* to, std::span<const std::byte> part
   return moved(fastest.copy(part.data(), to, part.size(), 0, stores), static_cast<std::size_t>(behind));
 }
 
-std::vector<std::uint32_t> copy_crc32c_of_part_by_all_ways(std::byte* to, std::span<const std::byte> part, Bytes behind,
-                                                           Stores stores) {
-  std::vector<std::uint32_t> sums;
+void copy_crc32c_of_part_by_all_ways(std::byte* to, std::span<const std::byte> part, Bytes behind, Stores stores,
+                                     const std::function<void(std::uint32_t)>& done) {
   for (const Way& way : ways())
     for (const Move moved : moves())
-      sums.push_back(moved(way.copy(part.data(), to, part.size(), 0, stores), static_cast<std::size_t>(behind)));
-  return sums;
+      done(moved(way.copy(part.data(), to, part.size(), 0, stores), static_cast<std::size_t>(behind)));
 }
 
 std::uint32_t crc32c_as_part(std::uint32_t sum, Bytes length, Bytes behind) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -29,7 +30,8 @@ std::uint32_t crc32c_as_part(std::uint32_t sum, Bytes length, Bytes behind);
 
 // For tests: by each way to sum that this processor has.
 std::vector<std::uint32_t> crc32c_by_all_ways(std::span<const std::byte> bytes, std::uint32_t before = 0);
-std::vector<std::uint32_t> copy_crc32c_of_part_by_all_ways(std::byte* to, std::span<const std::byte> part, Bytes behind,
-                                                           Stores stores = Stores::kCached);
+// `done` is called with the sum after each.
+void copy_crc32c_of_part_by_all_ways(std::byte* to, std::span<const std::byte> part, Bytes behind, Stores stores,
+                                     const std::function<void(std::uint32_t)>& done);
 
 }  // namespace stridio

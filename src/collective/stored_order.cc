@@ -99,10 +99,7 @@ class StoredOrder {
         to_(to),
         user_(to.pattern),
         times_(times),
-        stores_(stores_for(static_cast<std::size_t>(file.size()))) {}
-  ~StoredOrder() { finish_streaming(); }
-  StoredOrder(const StoredOrder&) = delete;
-  StoredOrder& operator=(const StoredOrder&) = delete;
+        streaming_(static_cast<std::size_t>(file.size())) {}
 
   Result<Transferred> run();
 
@@ -136,7 +133,7 @@ class StoredOrder {
   const Memory to_;
   Cursor user_;
   Times& times_;
-  const Stores stores_;
+  const Streaming streaming_;
 
   std::unique_ptr<StoredRead> stored_;
   Transferred moved_;
@@ -290,11 +287,11 @@ void StoredOrder::take(Wanted& wanted) {
   const auto length = [](const StoredPiece& piece) { return static_cast<std::size_t>(piece.length); };
   for (std::size_t i = 0; i < wanted.pieces.size(); ++i) {
     const StoredPiece& piece = wanted.pieces[i];
-    if (i + 1 < wanted.pieces.size() && stores_ == Stores::kCached) {
+    if (i + 1 < wanted.pieces.size()) {
       const StoredPiece& next = wanted.pieces[i + 1];
-      prefetch_copy(next.data, block + next.stored % StoredRead::kBlock, length(next));
+      prefetch_copy(next.data, block + next.stored % StoredRead::kBlock, length(next), streaming_.stores());
     }
-    copy_bytes(piece.data, block + piece.stored % StoredRead::kBlock, length(piece), stores_);
+    copy_bytes(piece.data, block + piece.stored % StoredRead::kBlock, length(piece), streaming_.stores());
   }
   wanted.taken = true;
 }

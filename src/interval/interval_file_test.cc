@@ -6,10 +6,10 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
-#include <mutex>
 #include <thread>
 
 #include "access/execute.h"
+#include "base/copy_bytes.h"
 #include "group/threads.h"
 #include "interval/check.h"
 #include "interval/testing.h"
@@ -300,37 +300,47 @@ TEST(IntervalFile, PiecesOfAByteAreReadAFewAtATime) {
   });
 }
 
-// One read past the caches, from mappings and by requests, of pieces of two ranks of any length.
+// Reads past the caches, of pieces of two ranks of any length: of all by each rank, from mappings and by requests, and in turns together.
 TEST(IntervalFile, MuchIsReadAtOnce) {
-  constexpr Bytes kSize = Bytes{9} << 20, kLongest = 9000;
+  constexpr Bytes kSize = Bytes{17} << 20, kLongest = 9000, kTurn = 4096;
   const std::uint64_t seed = seed_of_this_run();
   Random random(seed);
-  std::vector<Extent> pieces[2];
-  for (Offset at = 0; at < kSize; at = pieces[0].back().end())
-    for (std::vector<Extent>& own : pieces) {
+  std::vector<Extent> written[2], turns[2];
+  for (Offset at = 0; at < kSize;)
+    for (std::vector<Extent>& own : written) {
       own.push_back({at, std::min(kSize - at, draw(random, 1, kLongest))});
       at = own.back().end();
     }
+  for (Offset at = 0; at < kSize; at += kTurn) turns[at / kTurn % 2].push_back({at, kTurn});
+  ASSERT_GE(static_cast<std::size_t>(size_of(turns[1])), Streaming::kLeast);
+  Data data[2] = {random_data(random, size_of(written[0])), random_data(random, size_of(written[1]))};
+  Oracle expected;
+  for (int rank = 0; rank < 2; ++rank) expected.write(written[rank], data[rank]);
   for (const Bytes least_mapped : {Bytes{1}, SummedRequests::kNever}) {
     const auto file = make_memory_file();
     ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
-    Oracle expected;
-    std::mutex mutex;
     run_threads(2, {}, [&](Group& group) {
-      auto opened = IntervalFile::open(group, open_memory(file), true, {}, {.least_mapped = least_mapped});
-      ASSERT_TRUE(opened);
-      const std::vector<Extent>& own = pieces[group.rank()];
-      Random mine(seed + 1 + static_cast<std::uint64_t>(group.rank()));
-      Data data = random_data(mine, size_of(own));
-      ASSERT_TRUE(write_list(**opened, own, data));
-      {
-        const std::scoped_lock lock(mutex);
-        expected.write(own, data);
-      }
-      ASSERT_TRUE((*opened)->commit());
-      const auto seen = read_extent(**opened, {0, kSize});
+      auto writer = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(writer);
+      ASSERT_TRUE(write_list(**writer, written[group.rank()], data[group.rank()]));
+      ASSERT_TRUE((*writer)->commit());
+      auto reader =
+          IntervalFile::open(group, open_memory(file, {.read = true}), false, {}, {.least_mapped = least_mapped});
+      ASSERT_TRUE(reader);
+      const auto seen = read_extent(**reader, {0, kSize});
       ASSERT_TRUE(seen);
       EXPECT_TRUE(*seen == expected.bytes);
+      Data mine(static_cast<std::size_t>(kSize / 2)), wanted;
+      for (const Extent& each : turns[group.rank()]) {
+        const Data piece = expected.read(each);
+        wanted.insert(wanted.end(), piece.begin(), piece.end());
+      }
+      const Span span{mine.data(), std::ssize(mine)};
+      auto shared = (*reader)->share_read();
+      ASSERT_TRUE(shared);
+      ASSERT_TRUE((*shared)->readv(turns[group.rank()], {&span, 1}));
+      EXPECT_TRUE(mine == wanted);
+      EXPECT_EQ((*shared)->leaves_some(), least_mapped == 1) << "what is requested is read whole";
       ASSERT_TRUE(group.barrier());
     });
   }

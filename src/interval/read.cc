@@ -68,9 +68,6 @@ class Reader {
     layers_ = sources_.size();
     used_.resize(from.generation->root().parts.size());
   }
-  ~Reader() { finish_streaming(); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
 
   Result<StoredAs> look_up(std::span<const Extent> extents) {
     std::vector<std::byte> nowhere;
@@ -97,7 +94,8 @@ class Reader {
   }
 
   Result<Transferred> read(std::span<const Extent> extents, std::span<const Span> memory) {
-    stores_ = stores_for(static_cast<std::size_t>(size_of(extents)));
+    const Streaming streaming(static_cast<std::size_t>(size_of(extents)));
+    stores_ = streaming.stores();
     auto moved = by_slices(extents, memory, kLongestSlice, [&] { return fetch(); });
     if (moved) moved->requests = requests_;
     return moved;
@@ -393,11 +391,11 @@ class Reader {
     std::span<const std::byte> at(Offset stored, Bytes length) const {
       return bytes_at(data + (stored - origin), length);
     }
-    // While a piece is copied: what is streamed is not written to the caches.
+    // While a piece is copied.
     [[gnu::always_inline]] void prefetch_after(const Wanted& wanted, Stores stores) const {
       const Wanted* const next = &wanted + 1;
-      if (next != end && stores == Stores::kCached)
-        prefetch_copy(next->data, data + (next->stored - origin), static_cast<std::size_t>(next->length));
+      if (next == end) return;
+      prefetch_copy(next->data, data + (next->stored - origin), static_cast<std::size_t>(next->length), stores);
     }
   };
 
