@@ -135,6 +135,11 @@ def judge(mutant):
         undo()
 
 
+def processor_flags():
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1].split() if found else []
+
+
 def check_unmutated():
     if complaint := build():
         sys.exit(f"the sources do not build:\n{complaint}")
@@ -151,8 +156,12 @@ def main():
     configure()
     check_unmutated()
     print(f"the sources as they are pass ({time.monotonic() - began:.0f} s)", flush=True)
-    failures = 0
     width = max(len(mutant["name"]) for mutant in mutants)
+    flags = processor_flags()
+    for mutant in [m for m in mutants if "needs" in m and m["needs"] not in flags]:
+        print(f"{mutant['name']:{width}}  not planted: the processor has no {mutant['needs']}", flush=True)
+        mutants.remove(mutant)
+    failures = 0
     for mutant in mutants:
         start = time.monotonic()
         caught, how = judge(mutant)
