@@ -23,12 +23,12 @@ inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t length)
   }
 }
 
-// How bytes are stored: kStreamed past the caches. Lines that are written whole need not be read first then, which spares a fifth where
-// the caches would not keep them anyway.
+// How bytes are stored: kStreamed past the caches. Lines that are written whole need not be read first then, which spares a fifth
+// where the caches would not keep them anyway.
 enum class Stores { kCached, kStreamed };
 inline constexpr std::size_t kLineBytes = 64;        // of the caches
 inline constexpr std::size_t kLeastStreamed = 1024;  // of a piece: shorter ones have too few whole lines
-// As copy_bytes(); of kLeastStreamed bytes or more.
+// As copy_bytes(); shorter pieces than kLeastStreamed are not streamed.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t length, Stores stores);
 // By the way that it takes to stream. False, and nothing is copied, where the processor cannot.
 bool copy_by_streaming(std::byte* to, const std::byte* from, std::size_t length);
@@ -56,8 +56,8 @@ inline constexpr std::size_t kLaggingBytes = 32;
 // Whether it takes four times as long there or more: measured once, in some 50 us.
 bool string_copies_lag();
 
-// What is to be copied next, to the caches, and where it goes, unless it is streamed: no processor foresees the beginnings of pieces, and
-// another core's caches may have them. (A function that prefetches and no more is left out by some compilers, unless it is inlined.)
+// What is to be copied next, to the caches, and where it goes, unless it is streamed: no processor foresees the beginnings of pieces,
+// and another core's caches may have them. (A function that prefetches and no more is left out by some compilers, unless inlined.)
 [[gnu::always_inline]] inline void prefetch_copy(std::byte* to, const std::byte* from, std::size_t length,
                                                  Stores stores = Stores::kCached) {
   constexpr std::size_t kFarthest = 3072;
