@@ -300,7 +300,8 @@ TEST(IntervalFile, PiecesOfAByteAreReadAFewAtATime) {
   });
 }
 
-// Reads past the caches, of pieces of two ranks of any length: of all by each rank, from mappings and by requests, and in turns together.
+// Reads past the caches, of pieces of two ranks of any length: of all by each rank, from mappings and by requests, and in turns
+// together.
 TEST(IntervalFile, MuchIsReadAtOnce) {
   constexpr Bytes kSize = Bytes{17} << 20, kLongest = 9000, kTurn = 4096;
   const std::uint64_t seed = seed_of_this_run();

@@ -28,8 +28,7 @@ class Detour {
   Span place(Span piece, Offset offset) {
     if (!needed_ || piece.length < kLeast || !lags(piece.data, offset)) return piece;
     if (!buffer_ && !make_buffer()) return piece;
-    constexpr Bytes kLine = 64;
-    const Bytes at = used_ + ((offset - used_) & (kLine - 1));  // as far behind a line as in the file
+    const Bytes at = used_ + ((offset - used_) & (Bytes{kLineBytes} - 1));  // as far behind a line as in the file
     const Bytes length = std::min(piece.length, kRoom - at);
     if (length < kLeast) return {};
     moves_[count_++] = {piece.data, buffer_.get() + at, offset, length};
@@ -66,8 +65,8 @@ class Detour {
 
   const bool needed_;
   PageBuffer buffer_;
-  std::array<Move, static_cast<std::size_t>(kRoom / kLeast)>
-      moves_;  // left uninitialized, as most calls do not use them
+  // Left uninitialized, as most calls do not use them.
+  std::array<Move, static_cast<std::size_t>(kRoom / kLeast)> moves_;
   std::size_t count_ = 0;
   Bytes used_ = 0;
 };
