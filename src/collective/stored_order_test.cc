@@ -317,7 +317,7 @@ struct Fetching {
 };
 class StoredOrderProcesses : public ForkedRanks<Fetching> {};
 
-// The others wait for the block, and then no more.
+// The others wait for the block, and then no more. Until it is being fetched they fetch nothing: else they could leave the rank none.
 TEST_F(StoredOrderProcesses, ARankKilledWhileItFetchesFailsTheOthers) {
   constexpr Bytes kSize = Bytes{12} << 20;
   Random random(9);
@@ -326,18 +326,17 @@ TEST_F(StoredOrderProcesses, ARankKilledWhileItFetchesFailsTheOthers) {
   start(3, [&](const Bootstrap& bootstrap) {
     auto group = make_shared_group(bootstrap, {});
     ASSERT_TRUE(group);
-    if (bootstrap.rank == 1)
-      storage.before_fetch = [&] {
-        shared_.begun = true;
-        for (;;) pause();
-      };
+    storage.before_fetch = [&, rank = bootstrap.rank] {
+      if (rank == 1) shared_.begun = true;
+      while (rank == 1 || !shared_.begun) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
     std::vector<std::byte> got(static_cast<std::size_t>(kSize));
     const auto failed =
         read(**group, storage, wanted[static_cast<std::size_t>(bootstrap.rank)], {0, kSize}, kSize, got.data());
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().rank, 1) << failed.error().text();
   });
-  while (!shared_.begun) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  await(shared_.begun);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   kill_rank(1);
   finish(1);

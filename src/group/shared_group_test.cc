@@ -29,7 +29,7 @@ class SharedGroupProcesses : public ForkedRanks<Started> {
  protected:
   // Kills the rank at some moment of what it does once it has started.
   void kill_started(int rank) {
-    while (!shared_.by_rank[rank]) std::this_thread::sleep_for(1ms);
+    await(shared_.by_rank[rank]);
     std::this_thread::sleep_for(50ms);
     kill_rank(rank);
   }

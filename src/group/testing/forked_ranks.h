@@ -36,11 +36,20 @@ class ForkedRanks : public ::testing::Test {
       const pid_t pid = fork();
       ASSERT_GE(pid, 0);
       if (pid == 0) {
-        alarm(60);
+        alarm(kPatience.count());
         body(bootstrap(rank, ranks));
         _exit(HasFailure() ? 1 : 0);
       }
       pids_.push_back(pid);
+    }
+  }
+
+  // Until a rank says in `shared_` that it is so far; a test that waits in vain fails.
+  void await(const std::atomic<bool>& so_far) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!so_far) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
@@ -60,6 +69,7 @@ class ForkedRanks : public ::testing::Test {
 
  private:
   static constexpr int kAgreements = 64, kMostRanks = 16;
+  static constexpr std::chrono::seconds kPatience{60};  // what a rank that hangs lives
 
   struct Common {
     std::atomic<int> arrived[kAgreements];
