@@ -56,8 +56,9 @@ inline constexpr std::size_t kLaggingBytes = 32;
 // Whether it takes four times as long there or more: measured once, in some 50 us.
 bool string_copies_lag();
 
-// What is to be copied next, to the caches, and where it goes, unless it is streamed: no processor foresees the beginnings of pieces,
-// and another core's caches may have them. (A function that prefetches and no more is left out by some compilers, unless inlined.)
+// What is to be copied next, to the caches, and where it goes: no processor foresees the beginnings of pieces, and another core's caches may
+// have them. Of what is streamed the first and the last line: they are stored in part, and what is stored next would wait till they are
+// there. (A function that prefetches and no more is left out by some compilers, unless inlined.)
 [[gnu::always_inline]] inline void prefetch_copy(std::byte* to, const std::byte* from, std::size_t length,
                                                  Stores stores = Stores::kCached) {
   constexpr std::size_t kFarthest = 3072;
@@ -66,6 +67,9 @@ bool string_copies_lag();
     __builtin_prefetch(from + i);
     if (!streamed) __builtin_prefetch(to + i, 1);
   }
+  if (!streamed) return;
+  __builtin_prefetch(to, 1);
+  __builtin_prefetch(to + length - 1, 1);
 }
 
 }  // namespace stridio
