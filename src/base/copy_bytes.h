@@ -26,8 +26,8 @@ inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t length)
 // How bytes are stored: kStreamed past the caches. Lines that are written whole need not be read first then, which spares a fifth
 // where the caches would not keep them anyway.
 enum class Stores { kCached, kStreamed };
-inline constexpr std::size_t kLineBytes = 64;        // of the caches
-inline constexpr std::size_t kLeastStreamed = 1024;  // of a piece: shorter ones have too few whole lines
+inline constexpr std::size_t kLineBytes = 64;       // of the caches
+inline constexpr std::size_t kLeastStreamed = 512;  // of a piece: shorter ones have too few whole lines
 // As copy_bytes(); shorter pieces than kLeastStreamed are not streamed.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t length, Stores stores);
 // By the way that it takes to stream. False, and nothing is copied, where the processor cannot.
@@ -57,19 +57,20 @@ inline constexpr std::size_t kLaggingBytes = 32;
 bool string_copies_lag();
 
 // What is to be copied next, to the caches, and where it goes: no processor foresees the beginnings of pieces, and another core's caches may
-// have them. Of what is streamed the first and the last line: they are stored in part, and what is stored next would wait till they are
-// there. (A function that prefetches and no more is left out by some compilers, unless inlined.)
+// have them. Of what is streamed only where it begins and ends within lines: what is stored next would wait till these are there. (A
+// function that prefetches and no more is left out by some compilers, unless inlined.)
 [[gnu::always_inline]] inline void prefetch_copy(std::byte* to, const std::byte* from, std::size_t length,
                                                  Stores stores = Stores::kCached) {
   constexpr std::size_t kFarthest = 3072;
-  const bool streamed = stores == Stores::kStreamed && length >= kLeastStreamed;
+  if (stores == Stores::kStreamed && length >= kLeastStreamed) {
+    __builtin_prefetch(to, 1);
+    __builtin_prefetch(to + length - 1, 1);
+    return;
+  }
   for (std::size_t i = 0; i < length && i < kFarthest; i += kLineBytes) {
     __builtin_prefetch(from + i);
-    if (!streamed) __builtin_prefetch(to + i, 1);
+    __builtin_prefetch(to + i, 1);
   }
-  if (!streamed) return;
-  __builtin_prefetch(to, 1);
-  __builtin_prefetch(to + length - 1, 1);
 }
 
 }  // namespace stridio

@@ -85,8 +85,9 @@ bool has_instruction() { return __builtin_cpu_supports("sse4.2") && __builtin_cp
 
 #define STRIDIO_CRC_TARGET __attribute__((target("sse4.2,pclmul")))
 
-std::uint64_t word(const std::byte* data) {
-  std::uint64_t value;
+template <typename Word = std::uint64_t>
+Word word(const std::byte* data) {
+  Word value;
   std::memcpy(&value, data, sizeof value);
   return value;
 }
@@ -130,7 +131,11 @@ STRIDIO_CRC_TARGET std::uint32_t by_instruction(const std::byte* data, std::size
   std::uint64_t state = by_lanes<336>(data, length, before);
   state = by_lanes<40>(data, length, state);
   for (; length >= 8; data += 8, length -= 8) state = _mm_crc32_u64(state, word(data));
-  return by_table(data, length, static_cast<std::uint32_t>(state));
+  auto sum = static_cast<std::uint32_t>(state);
+  if (length & 4) sum = _mm_crc32_u32(sum, word<std::uint32_t>(data)), data += 4;
+  if (length & 2) sum = _mm_crc32_u16(sum, word<std::uint16_t>(data)), data += 2;
+  if (length & 1) sum = _mm_crc32_u8(sum, word<std::uint8_t>(data));
+  return sum;
 }
 
 // ---- Folding by 32 bytes
