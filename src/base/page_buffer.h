@@ -12,13 +12,19 @@ namespace stridio {
 inline constexpr std::size_t kPageBytes = 4096;
 
 struct FreePages {
-  void operator()(std::byte* pages) const { ::operator delete[](pages, std::align_val_t{kPageBytes}); }
+  void* block = nullptr;  // which they lie in
+  void operator()(std::byte*) const { ::operator delete(block); }
 };
 using PageBuffer = std::unique_ptr<std::byte[], FreePages>;
 
-// Not initialized. Throws std::bad_alloc.
+// Not initialized. Throws std::bad_alloc. (Aligned blocks of some megabytes glibc maps anew each time, others from the second on not; and
+// to touch new pages takes about as long as to pack FLASH's variables into them.)
 inline PageBuffer page_buffer(Bytes size) {
-  return PageBuffer(new (std::align_val_t{kPageBytes}) std::byte[static_cast<std::size_t>(size)]);
+  std::size_t room = static_cast<std::size_t>(size) + kPageBytes - 1;
+  void* const block = ::operator new(room);
+  void* pages = block;
+  std::align(kPageBytes, static_cast<std::size_t>(size), pages, room);
+  return {static_cast<std::byte*>(pages), FreePages{block}};
 }
 
 }  // namespace stridio
