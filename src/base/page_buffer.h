@@ -17,14 +17,22 @@ struct FreePages {
 };
 using PageBuffer = std::unique_ptr<std::byte[], FreePages>;
 
-// Not initialized. Throws std::bad_alloc. (Aligned blocks of some megabytes glibc maps anew each time, others from the second on not; and
-// to touch new pages takes about as long as to pack FLASH's variables into them.)
-inline PageBuffer page_buffer(Bytes size) {
+// Not initialized; null where there is no memory. (Aligned blocks of some megabytes glibc maps anew each time, others from the second on
+// not; and to touch new pages takes about as long as to pack FLASH's variables into them.)
+inline PageBuffer page_buffer(Bytes size, std::nothrow_t) {
   std::size_t room = static_cast<std::size_t>(size) + kPageBytes - 1;
-  void* const block = ::operator new(room);
+  void* const block = ::operator new(room, std::nothrow);
+  if (!block) return nullptr;
   void* pages = block;
   std::align(kPageBytes, static_cast<std::size_t>(size), pages, room);
   return {static_cast<std::byte*>(pages), FreePages{block}};
+}
+
+// Throws std::bad_alloc.
+inline PageBuffer page_buffer(Bytes size) {
+  PageBuffer buffer = page_buffer(size, std::nothrow);
+  if (!buffer) throw std::bad_alloc();
+  return buffer;
 }
 
 }  // namespace stridio

@@ -59,7 +59,7 @@ class Detour {
     return behind % kPageBytes - 1 < kLaggingBytes - 1;
   }
   bool make_buffer() {
-    buffer_.reset(new (std::align_val_t{kPageBytes}, std::nothrow) std::byte[static_cast<std::size_t>(kRoom)]);
+    buffer_ = page_buffer(kRoom, std::nothrow);
     return buffer_ != nullptr;
   }
 
