@@ -27,7 +27,8 @@ class Detour {
   // first piece there is.
   Span place(Span piece, Offset offset) {
     if (!needed_ || piece.length < kLeast || !lags(piece.data, offset)) return piece;
-    if (!buffer_ && !make_buffer()) return piece;
+    if (!buffer_) buffer_ = page_buffer(kRoom, std::nothrow);
+    if (!buffer_) return piece;
     const Bytes at = used_ + ((offset - used_) & (Bytes{kLineBytes} - 1));  // as far behind a line as in the file
     const Bytes length = std::min(piece.length, kRoom - at);
     if (length < kLeast) return {};
@@ -57,10 +58,6 @@ class Detour {
   static bool lags(const std::byte* to, Offset from) {
     const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(to) - static_cast<std::uintptr_t>(from);
     return behind % kPageBytes - 1 < kLaggingBytes - 1;
-  }
-  bool make_buffer() {
-    buffer_ = page_buffer(kRoom, std::nothrow);
-    return buffer_ != nullptr;
   }
 
   const bool needed_;
