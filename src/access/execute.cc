@@ -128,6 +128,33 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   return all;
 }
 
+// Of `count` columns the parts of `part` bytes that begin at data positions `position`, `position` + `inside` ...
+Result<Transferred> move_columns(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
+                                 Half& half, Bytes position, std::int64_t count, Bytes part) {
+  Transferred all;
+  Bytes moved = 0;
+  Cursor at(file);
+  const auto move_batch = [&]() -> Status {
+    half.batch.add(half.data + moved, half.batch.bytes);
+    ASSIGN_OR_RETURN(const Transferred now, move(plan, storage, direction, half.batch));
+    all += now;
+    moved += half.batch.bytes;
+    half.batch.clear();
+    return {};
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    at.seek(position + i * plan.columns.inside);
+    for (Bytes left = part; left > 0 && !all.eof;) {
+      const Extent range = at.next_range(left);
+      half.batch.add(range.offset, range.length);
+      left -= range.length;
+      if (half.batch.full()) RETURN_IF_ERROR(move_batch());
+    }
+  }
+  if (half.batch.bytes > 0) RETURN_IF_ERROR(move_batch());
+  return all;
+}
+
 // Windows of equal parts of several columns of the memory: in the file these lie apart. Where the storage is waited for, one
 // window of a write is under way while the next is copied.
 Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
@@ -137,30 +164,6 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
   const Bytes room = columns.together * columns.part;
   const PageBuffer buffer = page_buffer((pipelined ? 2 : 1) * room);
   Transferred done;
-  const auto move_window = [&](Half& half, Bytes position, std::int64_t count, Bytes part) -> Result<Transferred> {
-    Transferred all;
-    Bytes moved = 0;
-    Cursor at(file);
-    const auto move_batch = [&]() -> Status {
-      half.batch.add(half.data + moved, half.batch.bytes);
-      ASSIGN_OR_RETURN(const Transferred now, move(plan, storage, direction, half.batch));
-      all += now;
-      moved += half.batch.bytes;
-      half.batch.clear();
-      return {};
-    };
-    for (std::int64_t i = 0; i < count; ++i) {
-      at.seek(position + i * columns.inside);
-      for (Bytes left = part; left > 0 && !all.eof;) {
-        const Extent range = at.next_range(left);
-        half.batch.add(range.offset, range.length);
-        left -= range.length;
-        if (half.batch.full()) RETURN_IF_ERROR(move_batch());
-      }
-    }
-    if (half.batch.bytes > 0) RETURN_IF_ERROR(move_batch());
-    return all;
-  };
   const auto end = [&](Half& half) -> Status {
     const Stopwatch watch(times.storage);
     half.beside.wait();
@@ -189,7 +192,8 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
       RETURN_IF_ERROR(end(*next));
       if (!reads) stage();
       const auto task = [&, half = next, position, count, part] {
-        half->moved = guarded([&] { return move_window(*half, position, count, part); });
+        half->moved =
+            guarded([&] { return move_columns(plan, storage, direction, file, *half, position, count, part); });
       };
       if (pipelined) {
         next->beside.post_or_run(task);

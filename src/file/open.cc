@@ -212,6 +212,50 @@ Result<Learnt> learn(Storage& storage, const std::string& path, FileParts& parts
   return Learnt{.profile = parts.profile, .interval = interval, .checks = Conflicts::wanted()};
 }
 
+// Collective: the storage and what it is. The first rank creates the file; what only it does then, it does while the others open it.
+Status open_storage(Group& group, const Result<std::string>& path, bool wants_intervals, FileParts& parts) {
+  const AccessMode& mode = parts.mode;
+  Opened opened;
+  const auto open_here = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
+    if (!path) return fail(path.error());
+    parts.readable = opened.readable = wanted.read;
+    return open_posix(*path, wanted, &opened.id);
+  };
+  const bool creates = mode.create && !parts.replaces, first = group.rank() == 0;
+  Result<std::unique_ptr<Storage>> storage = nullptr;
+  Wanted wanted{.intervals = wants_intervals};
+  if (first && creates && wants_intervals) {
+    AccessMode new_only = mode;
+    new_only.exclusive = true;
+    storage = open_as(new_only, parts.hints, creates, open_here);
+    wanted.newborn = storage.has_value();
+  }
+  if (first && !wanted.newborn) storage = open_as(mode, parts.hints, creates, open_here);
+  if (creates) RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
+  if (!first) storage = open_as(mode, parts.hints, false, open_here);
+  Status mine = storage ? Status() : fail(storage.error());
+  IntervalFile::Begun begun{};
+  if (storage && first) {
+    if (auto found = learn(**storage, *path, parts, wanted, begun))
+      opened.learnt = *found;
+    else
+      mine = fail(found.error());
+  }
+  ASSIGN_OR_RETURN(const Opened agreed, all_opened(group, mine, opened));
+  parts.readable = agreed.readable;
+  if (agreed.learnt.interval && !agreed.readable) return fail(must_be_readable(parts.path));
+  parts.profile = agreed.learnt.profile;
+  parts.checks = agreed.learnt.checks;
+  parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
+  if (parts.replaces) parts.storage->expect_sync();
+  if (!agreed.learnt.interval) return {};
+  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, std::move(parts.storage), mode.writes(), std::move(begun),
+                                                     summed_requests(parts.profile)));
+  parts.interval = interval.get();
+  parts.storage = std::move(interval);
+  return {};
+}
+
 // Collective: whether the file is replaced, which an interval file is not. Rank 0 gets what does it.
 Result<bool> begin_replacement(Group& group, const std::string& path, const AccessMode& mode, const Hints& hints,
                                bool wants_intervals, std::unique_ptr<Replacement>& made) {
@@ -286,46 +330,7 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     }
     if (path && mode.read_only && parts.hints.wait_generation)
       RETURN_IF_ERROR(wait_as_hinted(*group, *path, parts.hints));
-    Opened opened;
-    const auto open_here = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
-      if (!path) return fail(path.error());
-      parts.readable = opened.readable = wanted.read;
-      return open_posix(*path, wanted, &opened.id);
-    };
-    // The first creates the file; what only it does then, it does while the others open it.
-    const bool creates = mode.create && !parts.replaces, first = group->rank() == 0;
-    Result<std::unique_ptr<Storage>> storage = nullptr;
-    Wanted wanted{.intervals = wants_intervals};
-    if (first && creates && wants_intervals) {
-      AccessMode new_only = mode;
-      new_only.exclusive = true;
-      storage = open_as(new_only, parts.hints, creates, open_here);
-      wanted.newborn = storage.has_value();
-    }
-    if (first && !wanted.newborn) storage = open_as(mode, parts.hints, creates, open_here);
-    if (creates) RETURN_IF_ERROR(agree(*group, storage ? Status() : fail(storage.error())));
-    if (!first) storage = open_as(mode, parts.hints, false, open_here);
-    Status mine = storage ? Status() : fail(storage.error());
-    IntervalFile::Begun begun{};
-    if (storage && first) {
-      if (auto found = learn(**storage, *path, parts, wanted, begun))
-        opened.learnt = *found;
-      else
-        mine = fail(found.error());
-    }
-    ASSIGN_OR_RETURN(const Opened agreed, all_opened(*group, mine, opened));
-    parts.readable = agreed.readable;
-    if (agreed.learnt.interval && !agreed.readable) return fail(must_be_readable(parts.path));
-    parts.profile = agreed.learnt.profile;
-    parts.checks = agreed.learnt.checks;
-    parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
-    if (parts.replaces) parts.storage->expect_sync();
-    if (agreed.learnt.interval) {
-      ASSIGN_OR_RETURN(auto interval, IntervalFile::open(*group, std::move(parts.storage), mode.writes(),
-                                                         std::move(begun), summed_requests(parts.profile)));
-      parts.interval = interval.get();
-      parts.storage = std::move(interval);
-    }
+    RETURN_IF_ERROR(open_storage(*group, path, wants_intervals, parts));
   }
   if (const char* directory = std::getenv("STRIDIO_REPORT_DIR")) parts.report_directory = directory;
   if (const char* explain = std::getenv("STRIDIO_EXPLAIN")) parts.explain = *explain == '1';
