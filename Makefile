@@ -20,7 +20,7 @@ help:
 	@echo 'make test-full  all tests in every build, and the planted bugs'
 	@echo 'make bench      measure Stridio against stock MPI-IO and its targets: 10 minutes'
 	@echo 'make bench-full the same for all workloads and methods: 2 hours, goes on where it ended'
-	@echo 'make bench-interval  measure interval files against stock MPI-IO, HDF5, PnetCDF and flat files: 10 minutes'
+	@echo 'make bench-interval  measure interval files against stock MPI-IO, HDF5, PnetCDF and flat files, and atomic mode: 12 minutes'
 	@echo 'make conformance  test suites of mpi4py, PnetCDF and HDF5 on stock MPI-IO and on Stridio: an hour'
 	@echo 'make mutants    plant bugs and see that the tests catch them'
 	@echo 'make format     clang-format on all sources'
@@ -47,6 +47,7 @@ test: check-release check-asan check-tsan
 
 test-full: TESTS_asan :=
 test-full: TESTS_tsan :=
+test-full: export STRIDIO_KILLS = 100
 test-full: check-release mutants check-no-mpi check-asan check-tsan
 
 demo: build
@@ -62,6 +63,7 @@ bench bench-full: build
 bench-interval: build
 	cmake --build --preset release -j$(JOBS) --target slowfs
 	/usr/bin/python3 bench/interval.py $(BENCH)
+	/usr/bin/python3 bench/atomic.py
 
 # Arguments for the driver: make conformance CONFORMANCE='--suites hdf5'.
 conformance: build

@@ -97,7 +97,7 @@ class Faulty : public ::testing::Test {
   Data expected_, bytes_;
 };
 
-TEST_F(Faulty, EveryFlippedBitIsFoundOrHarmless) {
+TEST_F(Faulty, FlippedBitsAreFoundOrHarmless) {
   const std::uint64_t seed = seed_of_this_run();
   Random random(seed);
   int found = 0;

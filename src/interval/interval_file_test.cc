@@ -6,6 +6,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "access/execute.h"
@@ -628,31 +629,62 @@ TEST(IntervalFile, AReaderKeepsItsGeneration) {
   });
 }
 
-// FLASH: 24 variables of 80 blocks of 4 KiB a process, each variable's blocks of all processes together.
-TEST(IntervalFile, MetadataOfFlashAreLittle) {
+// What a file has beside its data, over these, once each of `ranks` processes has written its extents.
+double metadata_share(int ranks, const std::function<std::vector<Extent>(int rank)>& extents_of, Bytes all) {
   const auto file = make_memory_file();
-  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
-  constexpr Bytes kBlock = 4096, kBlocks = 80, kVariables = 24;
-  run_threads(4, {}, [&](Group& group) {
+  EXPECT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(ranks, {}, [&](Group& group) {
     auto opened = IntervalFile::open(group, open_memory(file), true);
     ASSERT_TRUE(opened);
-    std::vector<Extent> extents;
-    for (Bytes variable = 0; variable < kVariables; ++variable)
-      for (Bytes block = 0; block < kBlocks; ++block)
-        extents.push_back({((variable * kBlocks + block) * group.size() + group.rank()) * kBlock, kBlock});
-    Data data(kBlock * kBlocks * kVariables);
+    const std::vector<Extent> extents = extents_of(group.rank());
+    Data data(static_cast<std::size_t>(size_of(extents)));
     ASSERT_TRUE(write_list(**opened, extents, data));
     ASSERT_TRUE((*opened)->commit());
   });
   const auto storage = open_memory(file);
   const auto generation = Generation::newest(*storage);
-  ASSERT_TRUE(generation);
-  Bytes metadata = 0;
-  for (const PartEntry& part : (*generation)->root().parts) metadata += part.metadata.length;
-  const Bytes live = (*generation)->root().live();
-  EXPECT_EQ(live, 4 * kBlock * kBlocks * kVariables);
-  EXPECT_LT(metadata, live / 1000);
-  EXPECT_LT(*storage->size(), live + live / 50);
+  EXPECT_TRUE(generation);
+  const Root& root = (*generation)->root();
+  Bytes metadata = 2 * kHeaderBytes + std::ssize(encode(root));
+  for (const PartEntry& part : root.parts) metadata += part.metadata.length;
+  EXPECT_EQ(root.live(), all);
+  EXPECT_LT(*storage->size(), all + all / 50 + kFirstStored + 2 * ranks * kCell);
+  return static_cast<double>(metadata) / static_cast<double>(all);
+}
+
+constexpr double kLittle = 0.01;
+
+// 24 variables of 80 blocks of 4 KiB a process, each variable's blocks of all processes together.
+TEST(IntervalFile, MetadataOfFlashAreLittle) {
+  constexpr Bytes kBlock = 4096, kBlocks = 80, kVariables = 24;
+  constexpr int kRanks = 4;
+  const auto extents_of = [](int rank) {
+    std::vector<Extent> extents;
+    for (Bytes variable = 0; variable < kVariables; ++variable)
+      for (Bytes block = 0; block < kBlocks; ++block)
+        extents.push_back({((variable * kBlocks + block) * kRanks + rank) * kBlock, kBlock});
+    return extents;
+  };
+  EXPECT_LT(metadata_share(kRanks, extents_of, kRanks * kVariables * kBlocks * kBlock), kLittle / 10);
+}
+
+// A cube of points of five doubles, cut into q^3 cells for q^2 processes: each has q of them, on a diagonal.
+TEST(IntervalFile, MetadataOfBtioAreLittle) {
+  constexpr Bytes kPoint = 40;
+  for (const auto& [q, side] : {std::pair{2, 24}, {2, 64}, {3, 36}}) {
+    const Bytes cell = side / q;
+    const auto extents_of = [&, q = q, side = side](int rank) {
+      std::vector<Extent> extents;
+      for (int z = 0; z < q; ++z) {
+        const int y = (rank / q + z) % q, x = (rank % q + z) % q;
+        for (Bytes plane = z * cell; plane < (z + 1) * cell; ++plane)
+          for (Bytes row = y * cell; row < (y + 1) * cell; ++row)
+            extents.push_back({((plane * side + row) * side + x * cell) * kPoint, cell * kPoint});
+      }
+      return extents;
+    };
+    EXPECT_LT(metadata_share(q * q, extents_of, Bytes{side} * side * side * kPoint), kLittle) << q << ", " << side;
+  }
 }
 
 }  // namespace

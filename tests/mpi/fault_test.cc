@@ -2,7 +2,10 @@
 // same class within five seconds, an independent call fails on its caller, and no byte outside the request changes.
 //
 //   fault_test CALL CLASS RANK [METHOD]
-//     CALL   write_all, write_at, read_all, set_size, sync
+//     CALL   write_all, write_at, read_all, set_size, sync, of a flat file;
+//            generation: write_all and sync, of an interval file: once the fault has passed, the same is written whole
+//            last: the same, but the file is opened anew before;
+//            lasting: the same of a fault that stays: what was committed before is read whole
 //     CLASS  no_space, quota, io, none (the fault must not show)
 //     RANK   where the operation fails
 //     METHOD the hint stridio_method
@@ -75,13 +78,7 @@ void check_file(const std::string& path, bool written) {
   }
 }
 
-MPI_File open_with_view(const std::string& path, const char* method) {
-  MPI_Info info;
-  MPI_Info_create(&info);
-  if (*method != '\0') MPI_Info_set(info, "stridio_method", method);
-  MPI_File fh;
-  check(MPI_File_open(MPI_COMM_WORLD, path.c_str(), MPI_MODE_RDWR, info, &fh) == MPI_SUCCESS, "open failed");
-  MPI_Info_free(&info);
+void view_blocks(MPI_File fh) {
   MPI_Datatype block, share;
   MPI_Type_contiguous(kBlock, MPI_BYTE, &block);
   MPI_Type_create_resized(block, 0, cycle(size), &share);
@@ -89,6 +86,16 @@ MPI_File open_with_view(const std::string& path, const char* method) {
   MPI_File_set_view(fh, rank * kBlock, MPI_BYTE, share, "native", MPI_INFO_NULL);
   MPI_Type_free(&share);
   MPI_Type_free(&block);
+}
+
+MPI_File open_with_view(const std::string& path, const char* method) {
+  MPI_Info info;
+  MPI_Info_create(&info);
+  if (*method != '\0') MPI_Info_set(info, "stridio_method", method);
+  MPI_File fh;
+  check(MPI_File_open(MPI_COMM_WORLD, path.c_str(), MPI_MODE_RDWR, info, &fh) == MPI_SUCCESS, "open failed");
+  MPI_Info_free(&info);
+  view_blocks(fh);
   return fh;
 }
 
@@ -122,6 +129,65 @@ void run(const std::string& name, int expected, int where, const char* method, c
   if (rank == 0) check_file(path, name.substr(0, 5) == "write");
 }
 
+// ---- Interval files
+
+MPI_File open_all(const std::string& name, int mode) {
+  MPI_File fh;
+  const int opened = MPI_File_open(MPI_COMM_WORLD, name.c_str(), mode, MPI_INFO_NULL, &fh);
+  check(opened == MPI_SUCCESS, "opening fails: " + describe(opened));
+  view_blocks(fh);
+  return fh;
+}
+
+int commit_all(MPI_File fh, unsigned char byte) {
+  const std::vector<unsigned char> bytes(kBlock * kBlocks, byte);
+  const int written =
+      MPI_File_write_at_all(fh, 0, bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, MPI_STATUS_IGNORE);
+  return written == MPI_SUCCESS ? MPI_File_sync(fh) : written;
+}
+
+void check_all(const std::string& path, unsigned char byte) {
+  MPI_File fh = open_all(path, MPI_MODE_RDONLY);
+  std::vector<unsigned char> bytes(kBlock * kBlocks);
+  const int got =
+      MPI_File_read_at_all(fh, 0, bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, MPI_STATUS_IGNORE);
+  check(got == MPI_SUCCESS, "reading fails: " + describe(got));
+  check(bytes == std::vector<unsigned char>(bytes.size(), byte), "other bytes than were committed");
+  MPI_File_close(&fh);
+}
+
+void run_generations(const std::string& kind, int expected, const std::string& path) {
+  const bool lasting = kind == "lasting";
+  constexpr unsigned char kNew = 0x55;
+  const std::string aside = "/tmp/stridio-made" + path.substr(path.rfind('-'));
+  MPI_File fh = open_all("interval:" + aside, MPI_MODE_CREATE | MPI_MODE_RDWR);
+  check(commit_all(fh, kOld) == MPI_SUCCESS, "the file could not be made");
+  MPI_File_close(&fh);
+  if (rank == 0) check(rename(aside.c_str(), path.c_str()) == 0, "the file could not be named");
+  MPI_Barrier(MPI_COMM_WORLD);
+
+  fh = open_all(path, MPI_MODE_RDWR);
+  const auto start = std::chrono::steady_clock::now();
+  const int code = commit_all(fh, kNew);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  check(took.count() < 5, "took " + std::to_string(took.count()) + " s");
+  check(class_of(code) == expected,
+        "class " + std::to_string(class_of(code)) + " instead of " + std::to_string(expected) + ": " + describe(code));
+  if (kind == "last") {
+    MPI_File_close(&fh);
+    fh = open_all(path, MPI_MODE_RDWR);
+  }
+  if (!lasting) {
+    const int again = commit_all(fh, kNew);
+    check(again == MPI_SUCCESS, "the same fails again: " + describe(again));
+  }
+  const int closed = MPI_File_close(&fh);
+  check(lasting || closed == MPI_SUCCESS, "closing fails: " + describe(closed));
+  check_all(path, lasting ? kOld : kNew);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) unlink(path.c_str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -134,8 +200,14 @@ int main(int argc, char** argv) {
   char name[64] = {};
   std::snprintf(name, sizeof name, "/tmp/stridio-faulty-%d", static_cast<int>(getpid()));
   MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
-  if (rank == 0) make_file(name);
-  run(argv[1], classes.at(argv[2]), std::atoi(argv[3]), argc > 4 ? argv[4] : "", name);
+  const std::string call = argv[1];
+  const int expected = classes.at(argv[2]);
+  if (call == "generation" || call == "last" || call == "lasting") {
+    run_generations(call, expected, name);
+  } else {
+    if (rank == 0) make_file(name);
+    run(call, expected, std::atoi(argv[3]), argc > 4 ? argv[4] : "", name);
+  }
   int all = 0;
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Finalize();

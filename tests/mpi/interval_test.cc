@@ -302,7 +302,6 @@ TEST_P(AtomicIntervalFiles, ShowWritesAtOnce) {
   EXPECT_MPI_OK(MPI_File_close(&fh));
 }
 
-// The same by a hint, without atomic mode: programs that order their accesses by messages alone.
 // As PnetCDF moves data when a file's header grows: collective reads and writes in turns, with no sync.
 TEST_P(AtomicIntervalFiles, CollectiveReadsSettleAnOrder) {
   for (const int first : {0, size() - 1}) {
@@ -325,6 +324,7 @@ TEST_P(AtomicIntervalFiles, CollectiveReadsSettleAnOrder) {
   }
 }
 
+// Without atomic mode, for programs that order their accesses by messages alone.
 TEST_P(AtomicIntervalFiles, HintShowsWritesAtOnce) {
   MPI_File fh =
       open_as("interval:" + path(), MPI_MODE_RDWR | MPI_MODE_CREATE,
