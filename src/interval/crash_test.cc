@@ -179,7 +179,7 @@ void apply(Storage& storage, const Operation& operation, Bytes most) {
 }
 
 // The file after a crash before operation `point`: with everything that came before (`kind` 0), with nothing that was
-// not synced (1), or with some of it, torn (2). That is also what reordering leaves: no system lets an earlier write undo
+// not synced (1), or with some of it, writes torn (2), cuts whole or not at all. That is also what reordering leaves: no system lets an earlier write undo
 // a later one of the same bytes.
 std::shared_ptr<MemoryFile> crashed(const std::vector<Operation>& operations, std::size_t point, int kind,
                                     Random& random) {
@@ -188,7 +188,7 @@ std::shared_ptr<MemoryFile> crashed(const std::vector<Operation>& operations, st
   for (std::size_t i = 0; i < point; ++i) {
     const Operation& operation = operations[i];
     if (operation.kind != Operation::kWrite && operation.kind != Operation::kResize) continue;
-    bool synced = operation.kind == Operation::kResize;  // nor forgets a cut, and keeps what follows
+    bool synced = false;
     for (std::size_t later = i + 1; later < point && !synced; ++later)
       synced = operations[later].kind == Operation::kSync && operations[later].handle == operation.handle;
     const std::int64_t fate = synced || kind == 0 ? 2 : kind == 1 ? 0 : draw(random, 0, 2);
