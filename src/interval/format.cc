@@ -124,7 +124,7 @@ PartEntry read_entry(FieldReader& in, Bytes tail) {
 
 // ---- Header
 
-constexpr std::size_t kTailField = 44;  // where its length is
+constexpr std::size_t kTailField = 44, kSumField = kHeaderBytes - 4;  // where the tail's length is, and its own sum
 
 std::vector<std::byte> encode(const Header& header) {
   FieldWriter out;
@@ -168,24 +168,26 @@ Bytes tail_behind(std::span<const std::byte> bytes) {
 
 Result<Header> decode_header(std::span<const std::byte> bytes) {
   if (!begins_interval_file(bytes)) return fail(Code::kBadFileName, "not an interval file");
+  // Magic, version and sum stand at the same places in all versions; what else a later one has is not looked at.
+  const auto summed = bytes.first(std::min(bytes.size(), kSumField));
+  if (std::ssize(bytes) < kHeaderBytes || FieldReader(bytes.subspan(kSumField)).u32() != crc32c(summed))
+    return damaged("a header has a wrong checksum");
   FieldReader in(bytes);
   in.bytes(kMagic.size());
   const std::uint32_t version = in.u32();
+  if (version != kIntervalVersion)
+    return fail(Code::kUnsupportedOperation,
+                fmt::format("the interval file has format version {}; this program knows version {}", version,
+                            kIntervalVersion));
   in.u32();
   Header header;
   header.generation = static_cast<std::uint64_t>(in.u64());
   header.root = in.extent();
   header.root_sum = in.u32();
   const std::uint32_t tail = in.u32(), tail_sum = in.u32();
-  in.bytes(8);
-  const std::uint32_t sum = in.u32();
-  if (!in.ok() || sum != crc32c(bytes.first(kHeaderBytes - 4))) return damaged("a header has a wrong checksum");
-  if (version != kIntervalVersion)
-    return fail(Code::kUnsupportedOperation,
-                fmt::format("the interval file has format version {}; this program knows version {}", version,
-                            kIntervalVersion));
+  in.bytes(8 + 4);  // zeros, and the sum
   const bool root_in_tail = in_tail(header.root) && is_in(tail, header.root);
-  if (tail > kMostTail || root_in_tail != (tail > 0) || root_in_tail != in_tail(header.root) ||
+  if (!in.ok() || tail > kMostTail || root_in_tail != (tail > 0) || root_in_tail != in_tail(header.root) ||
       header.generation == 0 || header.generation > kLastGeneration ||
       (header.generation == kBirth && (tail > 0 || !header.root.empty())))
     return damaged("a header is malformed");
