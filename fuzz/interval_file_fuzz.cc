@@ -1,12 +1,13 @@
 // Decoding of interval files from any bytes: either refused, or what is read agrees with what the maps say, in bounded
-// time and memory. The first byte says what the others are: a map, a root, a log of a writer's ranks, or numbers of which a
-// file is made whose checksums are right: one whose maps are the fuzzer's bytes, or a whole one, over which pieces are written that
-// are not committed, and which is damaged then.
+// time and memory. The first byte says what the others are: a map, a root, a log of a writer's ranks, or numbers of which is made,
+// with checksums that are right: a root, a part, a head of any headers, or a file: one whose maps are the fuzzer's bytes, or a whole
+// one, which is cut, or over which pieces are written that are not committed, and which is damaged then.
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <string>
 
 #include "base/crc32c.h"
 #include "interval/check.h"
@@ -28,6 +29,66 @@ void check(bool holds, const char* promise) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", promise);
   std::abort();
+}
+
+std::vector<Piece> pieces_of(const IntervalMap& map) {
+  std::vector<Piece> pieces;
+  for (MapCursor cursor(map); !cursor.done(); cursor.next()) pieces.push_back(cursor.piece());
+  return pieces;
+}
+
+// Its pieces again, by groups and in a list.
+void check_groups(const IntervalMap& map) {
+  const std::vector<Piece> pieces = pieces_of(map);
+  MapBuilder builder, by_groups;
+  WriteLog log;
+  for (const Piece& piece : pieces) builder.add(piece);
+  for (MapCursor cursor(map); !cursor.done(); cursor.next_group()) {
+    by_groups.add_group(cursor.group());
+    log.add_group(cursor.group());
+  }
+  const IntervalMap again = builder.finish();
+  check(pieces_of(by_groups.finish()) == pieces_of(again), "groups are added as their pieces are");
+  check(pieces_of(log.merged()) == pieces_of(again), "a log has the groups that it was told");
+  PieceList list;
+  for (const Piece& piece : pieces) list.add(piece);
+  std::vector<Piece> listed;
+  for (const PieceGroup& group : list.groups())
+    for (std::int64_t i = 0; i < group.count; ++i) listed.push_back(group.at(i));
+  check(listed == pieces && list.count() == std::ssize(pieces), "a list has the pieces in their order");
+  check(list.bounds() == map.bounds(), "a list lies where its pieces do");
+}
+
+// Forth and back by one cursor.
+void check_seeks(const IntervalMap& map) {
+  const std::vector<Piece> pieces = pieces_of(map);
+  MapCursor cursor(map);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::size_t at = i * 7919 % pieces.size();
+    cursor.seek(at > 0 ? pieces[at - 1].end() : 0);
+    check(!cursor.done() && cursor.piece() == pieces[at], "the first piece that ends behind an offset is found");
+  }
+  cursor.seek(map.bounds().end());
+  check(cursor.done(), "no piece ends behind the last");
+}
+
+// In the runs that its pieces make, and in no less.
+void check_stored(const IntervalMap& map) {
+  std::vector<Extent> stored, runs;
+  for (const Piece& piece : pieces_of(map)) stored.push_back(piece.stored_range());
+  std::ranges::sort(stored, {}, &Extent::offset);
+  for (const Extent& each : stored) {
+    if (runs.empty() || runs.back().end() < each.offset)
+      runs.push_back(each);
+    else
+      runs.back().length = std::max(runs.back().end(), each.end()) - runs.back().offset;
+  }
+  check(map.stored_within(runs), "a map is stored where its pieces are");
+  for (std::size_t i = 0; i < std::min<std::size_t>(runs.size(), 50); ++i) {
+    auto less = runs;
+    if (--less[i].length == 0) less.erase(less.begin() + static_cast<std::ptrdiff_t>(i));
+    check(!map.stored_within(less), "a piece that is stored outside the runs is seen");
+  }
 }
 
 void check_map(std::span<const std::byte> bytes) {
@@ -56,7 +117,9 @@ void check_map(std::span<const std::byte> bytes) {
   check(without(*map, again).empty() && overlaid(*map, again).size() == size, "it is the same map");
   const Offset middle = map->bounds().offset + map->bounds().length / 2;
   check(below(*map, middle).size() + without(*map, below(*map, middle)).size() == size, "a map can be cut");
-  (void)map->stored_within(std::vector<Extent>{{0, 1000}, {2000, 5}, {3000, Bytes{1} << 60}});
+  check_groups(*map);
+  check_seeks(*map);
+  check_stored(*map);
 }
 
 // Little numbers out of the fuzzer's bytes; 0 when there are no more.
@@ -273,7 +336,7 @@ Result<std::optional<Data>> read_by_blocks(Storage& storage, std::shared_ptr<Gen
   return bytes;
 }
 
-// Whatever it says, its checksums are right.
+// Whatever it says, its checksums are right; until a bit of it is wrong.
 void check_header(Input in) {
   Header header{.generation = static_cast<std::uint64_t>(in.number()),
                 .root = {in.number() % 2 == 0 ? in.number() : kFirstStored + in.number(), in.number()},
@@ -287,23 +350,287 @@ void check_header(Input in) {
   check(in_tail(decoded->root) == !decoded->tail.empty(), "a root is in the tail, or there is none");
   if (in_tail(decoded->root))
     check(std::ssize(tail_part(decoded->tail, decoded->root)) == decoded->root.length, "the tail has all of the root");
+  check(tail_behind(bytes) == std::ssize(decoded->tail), "a header says how long its tail is");
+  const auto at = static_cast<std::size_t>(in.number()) % bytes.size();
+  check(!decode_header(Data(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at))),
+        "a cut header is refused");
+  Data wrong = bytes;
+  wrong[at] ^= static_cast<std::byte>(1 << in.number() % 8);
+  check(!decode_header(wrong), "a header with a wrong bit is refused, and so is its tail");
+}
+
+bool disjoint(std::span<const Extent> extents) {
+  for (std::size_t i = 0; i < extents.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (!intersect(extents[i], extents[k]).empty()) return false;
+  return true;
+}
+
+// Decoded where it is as docs/interval-file-format.md has it, and only there.
+void check_root(Input in) {
+  const Bytes tail = in.number() % (kMostTail + 1);
+  Root root{.generation = static_cast<std::uint64_t>(in.number()), .size = in.number(), .processes = 2, .parts = {}};
+  bool right = true;
+  std::vector<Extent> stored;
+  Offset next = kFirstStored, next_in_tail = kHeaderBytes;
+  const auto draw = [&](Offset& from, bool may_overlap) {
+    const Extent drawn{from + in.number() % 300, (1 + in.number()) % 300};
+    from = drawn.end() + 1 - (in.number() % 8 == 7);
+    if (may_overlap && in.number() % 8 == 7) from = drawn.offset;
+    return drawn;
+  };
+  for (Bytes parts = in.number() % 4; parts > 0; --parts) {
+    PartEntry entry{.metadata = draw(in.number() % 2 == 0 ? next : next_in_tail, true),
+                    .bounds = {in.number() % 1000, in.number() % 1000},
+                    .bytes = (1 + in.number()) % 300,
+                    .runs = {}};
+    if (entry.metadata.empty()) return;  // no part is so short
+    right = right && entry.bounds.end() <= root.size && entry.bytes > 0 && entry.bytes <= entry.bounds.length;
+    if (in_tail(entry.metadata))
+      right = right && entry.metadata.offset >= kHeaderBytes && entry.metadata.end() <= kHeaderBytes + tail;
+    stored.push_back(entry.metadata);
+    if (in.number() % 16 == 15) next -= in.number() % 300;
+    Bytes bytes = 0;
+    for (Bytes runs = in.number() % 4; runs >= 0; --runs) {
+      const Extent run = draw(next, runs == 0);
+      right = right && !run.empty() && !in_tail(run) && (entry.runs.empty() || entry.runs.back().end() < run.offset);
+      entry.runs.push_back(run);
+      stored.push_back(run);
+      bytes += run.length;
+    }
+    right = right && entry.bytes <= bytes;
+    root.parts.push_back(entry);
+  }
+  Data bytes = encode(root);
+  const auto decoded = decode_root(bytes, tail);
+  check(decoded.has_value() == (right && disjoint(stored)), "what is stored is disjoint, and as the format has it");
+  if (!decoded) return;
+  check(encode(*decoded) == bytes, "a root is coded in one way");
+  const auto outside = stored_extents(*decoded);
+  check(outside && disjoint(*outside) && std::ranges::is_sorted(*outside, {}, &Extent::offset), "extents ascend");
+  check(std::ranges::none_of(*outside, in_tail), "they lie outside the tail");
+  for (const Extent& each : *outside) check(each.end() <= decoded->end(), "the file reaches to their end");
+  check(!decode_root(Data(bytes.begin(), bytes.end() - 1 - in.number() % std::ssize(bytes)), tail),
+        "a cut root is refused");
+  constexpr std::size_t kPartsField = 24;
+  bytes[kPartsField] ^= static_cast<std::byte>(1 + in.number() % 255);
+  check(!decode_root(bytes, tail), "a root has as many parts as it says");
+}
+
+// Decoded with the line of the process table that is its own, and with no other.
+void check_part(Input in) {
+  PartEntry entry;
+  for (Bytes runs = in.number() % 3; runs >= 0; --runs) {
+    const Offset from = entry.runs.empty() ? kFirstStored : entry.runs.back().end() + 1;
+    entry.runs.push_back({from + in.number(), 1 + in.number()});
+  }
+  Offset at = in.number();
+  Part part{.map = draw_map(in, entry.runs, at), .sums = {}};
+  if (part.map.empty()) return;
+  entry.bounds = part.map.bounds();
+  entry.bytes = part.map.size();
+  for (const Extent& run : entry.runs)
+    for (auto cells = cells_of(run); cells > 0; --cells) part.sums.push_back(static_cast<std::uint32_t>(in.number()));
+  Data bytes = encode(part);
+  const auto decoded = decode_part(bytes, entry);
+  check(decoded && decoded->sums == part.sums && encode(*decoded) == bytes, "a part is read as it was written");
+  switch (in.number() % 7) {
+    case 0: ++entry.bytes; break;
+    case 1: ++entry.bounds.length; break;
+    case 2: ++entry.bounds.offset; break;
+    case 3:
+      for (Extent& run : entry.runs) run.offset += 1024 * kCell;
+      break;
+    case 4:
+      part.sums.pop_back();
+      bytes = encode(part);
+      break;
+    case 5: bytes.resize(static_cast<std::size_t>(in.number()) % bytes.size()); break;
+    case 6: bytes[static_cast<std::size_t>(in.number()) % 4] ^= std::byte{1}; break;
+  }
+  bytes.shrink_to_fit();
+  check(!decode_part(bytes, entry), "a part that is not that of its line is refused");
+}
+
+constexpr std::array<unsigned char, 8> kMagic = {0x89, 'S', 'I', 'F', '\r', '\n', 0x1a, '\n'};
+constexpr std::size_t kVersionField = 8, kSumField = 60;
+
+bool has_magic(std::span<const std::byte> bytes) {
+  return bytes.size() >= kMagic.size() &&
+         std::ranges::equal(bytes.first(kMagic.size()), std::as_bytes(std::span(kMagic)));
+}
+
+std::uint32_t u32_at(std::span<const std::byte> bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 4; i-- > 0;) value = value << 8 | static_cast<std::uint8_t>(bytes[at + i]);
+  return value;
+}
+
+// What may stand at a header's place.
+Data draw_header(Input& in) {
+  Data bytes;
+  const Bytes kind = in.number() % 7;
+  if (kind == 0) return birth_header();
+  if (kind == 1 || kind == 2) {
+    Header header{.generation = static_cast<std::uint64_t>(1 + in.number() % 6),
+                  .root = {kFirstStored + in.number(), 1 + in.number() % 300},
+                  .root_sum = static_cast<std::uint32_t>(in.number())};
+    if (kind == 1) return encode(header);
+    const auto tail = in.take(1 + in.number() % 300);
+    header.tail.assign(tail.begin(), tail.end());
+    header.root = {kHeaderBytes, std::ssize(tail)};
+    return encode(header);
+  }
+  if (kind == 3 || kind == 4) bytes = birth_header();  // of which is left the magic, and the place of the sum
+  if (kind == 5) bytes.assign(std::as_bytes(std::span(kMagic)).begin(), std::as_bytes(std::span(kMagic)).end());
+  const auto drawn = in.take(in.number() % (kHeaderBytes - 12));
+  if (kind >= 5) {
+    bytes.insert(bytes.end(), drawn.begin(), drawn.end());
+    return bytes;
+  }
+  std::ranges::copy(drawn, bytes.begin() + kVersionField);
+  const std::uint32_t sum = crc32c(std::span(bytes).first(kSumField));
+  for (std::size_t i = 0; i < 4; ++i) bytes[kSumField + i] = static_cast<std::byte>(sum >> (8 * i));
+  return bytes;
+}
+
+std::string told_by(const Head& head) {
+  const auto newest = head.newest();
+  std::string told = std::to_string(static_cast<int>(head.content())) + std::to_string(head.is_unfinished());
+  if (!newest) return told + newest.error().text();
+  const Data bytes = encode(*newest);
+  return told.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Head head_of(Storage& storage, bool near) {
+  auto head = Head::read(storage, near);
+  check(head.has_value(), "a head can be read, whatever it is");
+  return *std::move(head);
+}
+
+// A head of any headers, in a file that may be cut.
+void check_head(Input in) {
+  Data file;
+  const auto put_header = [&](const Data& header, Bytes place) {
+    const auto at = static_cast<std::size_t>(place * kHeaderStep);
+    file.resize(std::max(file.size(), at + header.size()));
+    std::ranges::copy(header, file.begin() + static_cast<std::ptrdiff_t>(at));
+  };
+  for (Bytes headers = in.number() % (kHeaders + 1), place = 0; place < headers; ++place)
+    if (in.number() % 4 != 3) put_header(draw_header(in), place);
+  switch (in.number() % 4) {
+    case 0: break;
+    case 1: file.resize(static_cast<std::size_t>(kFirstStored + in.number())); break;
+    case 2: file.resize(static_cast<std::size_t>(in.number() * 3)); break;
+    case 3: file.resize(static_cast<std::size_t>(in.number() % 70)); break;
+  }
+  if (in.number() % 4 == 3 && !file.empty())
+    file[static_cast<std::size_t>(in.number() * 3) % file.size()] ^= static_cast<std::byte>(in.number());
+  const auto storage = open_memory(make_memory_file());
+  check(storage->write({0, std::ssize(file)}, file.data()).has_value(), "memory can be written");
+
+  const Head head = head_of(*storage, false);
+  bool begins = false, unknown = false;
+  std::uint64_t newest = 0;
+  for (std::size_t i = 0; i < kHeaders; ++i) {
+    auto place = std::span<const std::byte>(file).subspan(std::min(file.size(), i * kHeaderStep));
+    place = place.first(std::min<std::size_t>(place.size(), kHeaderStep));
+    if (!has_magic(place)) continue;
+    begins = true;
+    unknown = unknown || (std::ssize(place) >= kHeaderBytes && u32_at(place, kVersionField) != kIntervalVersion &&
+                          u32_at(place, kSumField) == crc32c(place.first(kSumField)));
+    if (const auto header = decode_header(place)) newest = std::max(newest, header->generation);
+  }
+  using enum Head::Content;
+  check(head.content() == (file.empty() ? kNothing : begins ? kIntervals : kOther), "a file is known by its magic");
+  const auto found = head.newest();
+  check(unknown == (!found && found.error().code == Code::kUnsupportedOperation),
+        "a version that is not known is refused, and is not taken for damage");
+  const Bytes size = std::ssize(file);
+  Data born = birth_header();
+  born.resize(file.size());
+  const bool is_short = size != kHeaderBytes && size < kFirstStored;
+  check(head.is_unfinished() == (begins && is_short && (size < kHeaderBytes || file == born)),
+        "a file whose making has failed is its birth and zeros, or shorter");
+  if (found) {
+    check(found->generation == newest, "the newest header counts");
+    check(newest > kBirth || !is_short, "a file that is cut is not taken for a new one");
+  } else if (!unknown) {
+    check(newest <= kBirth, "a valid header is enough");
+    check(found.error().code == (begins ? Code::kIo : Code::kBadFileName), "damage is told from another kind of file");
+  }
+
+  Head near = head_of(*storage, true);
+  check(told_by(near) == told_by(head), "a head that is read in parts tells the same");
+  auto again = std::move(near).read_again(*storage);
+  check(again && told_by(*again) == told_by(head), "what has not changed tells the same again");
+  const Data header = draw_header(in);
+  if (begins && has_magic(header)) {
+    put_header(header, in.number() % kHeaders);
+    check(storage->write({0, std::ssize(file)}, file.data()).has_value(), "memory can be written");
+    again = (*std::move(again)).read_again(*storage);
+    check(again && told_by(*again) == told_by(head_of(*storage, false)), "a header that comes is seen");
+  }
+  const auto generation = Generation::newest(*storage);
+  check(!generation || (*generation)->root().generation == kBirth || (*generation)->root().end() <= std::ssize(file),
+        "a file reaches as far as its root says");
+}
+
+// A whole file, cut.
+void check_cut(Input in) {
+  const auto file = make_file(in, false);
+  if (!file) return;
+  Storage& storage = *file->storage;
+  const Data birth = birth_header();
+  if (in.number() % 2 == 0)
+    check(storage.write({0, std::ssize(birth)}, birth.data()).has_value(), "memory can be written");
+  const Bytes at = (in.number() << 16 | in.number()) % (*storage.size() + 1);
+  check(storage.resize(at).has_value(), "memory can be cut");
+  check(told_by(head_of(storage, true)) == told_by(head_of(storage, false)), "a cut head tells the same in parts");
+  const auto generation = Generation::newest(storage);
+  const auto found = check_interval_file(storage);
+  check(found && found->damage.empty() == generation.has_value(), "a cut file is refused, or whole");
+  const Bytes needed = std::max({file->header_place.end(), file->root.end(), file->root_place.end()});
+  check(at < needed || generation, "a file needs no more than it refers to");
+  if (!generation) return;
+  if ((*generation)->root().generation == kBirth) return check(at == kHeaderBytes, "a new file is its birth alone");
+  const Intervals from{*generation, file->root.size, file->root.size, {}};
+  const auto read = read_all(storage, from, kByCalls);
+  check(read && *read == logical_file(*file), "a cut file reads as it was committed");
 }
 
 // The head and the records of a log whose checksums are right.
 void check_log(Input in) {
-  const auto record = in.take(in.number());
-  Data log(record.begin(), record.end());
-  const std::uint32_t sum = crc32c(log);
-  for (int i = 0; i < 4; ++i) log.push_back(static_cast<std::byte>(sum >> (8 * i)));
-  if (const auto records = decode_log(log)) {
+  Data log;
+  const auto add = [&](const Data& bytes) { log.insert(log.end(), bytes.begin(), bytes.end()); };
+  const auto check_records = [&] {
+    const auto records = decode_log(log);
     Data again;
+    if (!records) return false;
     for (const LogRecord& each : *records) {
       check(each.written.bounds().end() <= each.size, "what was written lies below the size that it tells");
       const Data bytes = encode(each);
       again.insert(again.end(), bytes.begin(), bytes.end());
     }
     check(again == log, "a record is coded in one way");
+    return true;
+  };
+  for (Bytes records = in.number() % 4; records > 0; --records) {
+    const auto bytes = in.take(in.number() % 100);
+    const auto map = IntervalMap::decode({bytes.begin(), bytes.end()});
+    if (map) add(encode(LogRecord{.size = map->bounds().end() + in.number(), .written = *map}));
   }
+  check(check_records(), "records are read as they were written");
+  if (!log.empty()) {
+    Data wrong = log;
+    wrong[static_cast<std::size_t>(in.number()) % wrong.size()] ^= static_cast<std::byte>(1 << in.number() % 8);
+    check(!decode_log(wrong), "a record with a wrong bit is refused");
+  }
+  const auto record = in.take(in.number());
+  log.assign(record.begin(), record.end());
+  const std::uint32_t sum = crc32c(log);
+  for (int i = 0; i < 4; ++i) log.push_back(static_cast<std::byte>(sum >> (8 * i)));
+  (void)check_records();
   LogHead wanted{.used = in.number(), .areas = {}};
   for (Bytes areas = in.number() % kMostLogAreas; areas > 0; --areas) wanted.areas.push_back(in.number());
   Data head = encode(wanted);
@@ -338,9 +665,10 @@ void check_whole(Input in) {
   for (Bytes writes = in.number() % 30; writes > 0; --writes) {
     const Offset stored = kMostStored + in.number();
     const Piece piece{in.number(), std::min<Bytes>(1 + in.number() % 5000, kMostWritten - stored), stored};
-    log.add(piece);
-    if (piece.end() > static_cast<Bytes>(seen.size())) seen.resize(static_cast<std::size_t>(piece.end()));
-    put(piece, seen);
+    const PieceGroup group{piece, 1 + in.number() % 3, in.number() % 8000, 0};
+    group.count > 1 ? log.add_group(group) : log.add(piece);
+    if (group.last().end() > std::ssize(seen)) seen.resize(static_cast<std::size_t>(group.last().end()));
+    for (std::int64_t i = 0; i < group.count; ++i) put(group.at(i), seen);
     if (writes % 8 == 3) {
       const Bytes size = std::min<Bytes>(in.number() * 2, static_cast<Bytes>(seen.size()));
       log.cut(size);
@@ -396,7 +724,7 @@ void check_whole(Input in) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
-  switch (data[0] % 5) {
+  switch (data[0] % 9) {
     case 0: check_map(bytes); break;
     case 1: {
       Data root = encode(Root{});
@@ -411,6 +739,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2: check_any_maps(Input(bytes)); break;
     case 3: check_whole(Input(bytes)); break;
     case 4: check_log(Input(bytes)); break;
+    case 5: check_root(Input(bytes)); break;
+    case 6: check_part(Input(bytes)); break;
+    case 7: check_head(Input(bytes)); break;
+    case 8: check_cut(Input(bytes)); break;
   }
   return 0;
 }
