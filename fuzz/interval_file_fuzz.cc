@@ -366,44 +366,74 @@ bool disjoint(std::span<const Extent> extents) {
   return true;
 }
 
-// Decoded where it is as docs/interval-file-format.md has it, and only there.
-void check_root(Input in) {
-  const Bytes tail = in.number() % (kMostTail + 1);
-  Root root{.generation = static_cast<std::uint64_t>(in.number()), .size = in.number(), .processes = 2, .parts = {}};
-  bool right = true;
+// As docs/interval-file-format.md has it.
+bool is_right(const Root& root, Bytes tail) {
   std::vector<Extent> stored;
-  Offset next = kFirstStored, next_in_tail = kHeaderBytes;
-  const auto draw = [&](Offset& from, bool may_overlap) {
-    const Extent drawn{from + in.number() % 300, (1 + in.number()) % 300};
-    from = drawn.end() + 1 - (in.number() % 8 == 7);
-    if (may_overlap && in.number() % 8 == 7) from = drawn.offset;
-    return drawn;
-  };
-  for (Bytes parts = in.number() % 4; parts > 0; --parts) {
-    PartEntry entry{.metadata = draw(in.number() % 2 == 0 ? next : next_in_tail, true),
-                    .bounds = {in.number() % 1000, in.number() % 1000},
-                    .bytes = (1 + in.number()) % 300,
-                    .runs = {}};
-    if (entry.metadata.empty()) return;  // no part is so short
-    right = right && entry.bounds.end() <= root.size && entry.bytes > 0 && entry.bytes <= entry.bounds.length;
-    if (in_tail(entry.metadata))
-      right = right && entry.metadata.offset >= kHeaderBytes && entry.metadata.end() <= kHeaderBytes + tail;
-    stored.push_back(entry.metadata);
-    if (in.number() % 16 == 15) next -= in.number() % 300;
+  for (const PartEntry& part : root.parts) {
+    const Extent& metadata = part.metadata;
+    if (in_tail(metadata) && (metadata.offset < kHeaderBytes || metadata.end() > kHeaderBytes + tail)) return false;
+    stored.push_back(metadata);
     Bytes bytes = 0;
-    for (Bytes runs = in.number() % 4; runs >= 0; --runs) {
-      const Extent run = draw(next, runs == 0);
-      right = right && !run.empty() && !in_tail(run) && (entry.runs.empty() || entry.runs.back().end() < run.offset);
-      entry.runs.push_back(run);
-      stored.push_back(run);
+    Offset end = kFirstStored - 1;
+    for (const Extent& run : part.runs) {
+      if (run.empty() || run.offset <= end) return false;
+      end = run.end();
       bytes += run.length;
+      stored.push_back(run);
     }
-    right = right && entry.bytes <= bytes;
+    if (part.bytes < 1 || part.bytes > part.bounds.length || part.bytes > bytes) return false;
+    if (part.bounds.end() > root.size) return false;
+  }
+  return disjoint(stored);
+}
+
+// A root that is right, or wrong in one way.
+Root draw_root(Input& in, Bytes tail) {
+  Root root{.generation = static_cast<std::uint64_t>(in.number()), .size = 0, .processes = 2, .parts = {}};
+  Offset next = kFirstStored, next_in_tail = kHeaderBytes;
+  for (Bytes parts = in.number() % 4; parts >= 0; --parts) {
+    PartEntry entry;
+    for (Bytes runs = in.number() % 3; runs >= 0; --runs, next = entry.runs.back().end() + 1) {
+      entry.runs.push_back({next + in.number() % 300, 1 + in.number() % 300});
+      entry.bytes += entry.runs.back().length;
+    }
+    entry.bounds = {in.number(), entry.bytes + in.number()};
+    entry.bytes -= in.number() % entry.bytes;
+    const Bytes length = 1 + in.number() % 300;
+    Offset& place = next_in_tail + length <= kHeaderBytes + tail ? next_in_tail : next;
+    entry.metadata = {place, length};
+    place += length;
+    root.size = std::max(root.size, entry.bounds.end());
     root.parts.push_back(entry);
   }
+  const auto any = [&]() -> PartEntry& {
+    return root.parts[static_cast<std::size_t>(in.number()) % root.parts.size()];
+  };
+  PartEntry &part = any(), &other = any();
+  Extent& run = part.runs[static_cast<std::size_t>(in.number()) % part.runs.size()];
+  switch (in.number() % 12) {
+    case 0: part.metadata.offset = kHeaderBytes + tail - part.metadata.length + in.number() % 300; break;
+    case 1: part.metadata.offset = kHeaderBytes - in.number() % 64; break;
+    case 2: part.metadata.offset = other.runs.front().end() - in.number() % 3; break;
+    case 3: part.metadata.offset = other.metadata.offset; break;
+    case 4: run.offset = other.runs.back().end() - in.number() % 3; break;
+    case 5: run.offset -= in.number() % 600; break;
+    case 6: run.length = 0; break;
+    case 7: part.bytes += in.number(); break;
+    case 8: part.bytes = 0; break;
+    case 9: root.size -= std::min(root.size, 1 + in.number()); break;
+    default: break;
+  }
+  return root;
+}
+
+// Decoded where it is right, and only there.
+void check_root(Input in) {
+  const Bytes tail = in.number() % (kMostTail + 1);
+  const Root root = draw_root(in, tail);
   Data bytes = encode(root);
   const auto decoded = decode_root(bytes, tail);
-  check(decoded.has_value() == (right && disjoint(stored)), "what is stored is disjoint, and as the format has it");
+  check(decoded.has_value() == is_right(root, tail), "a root is decoded where it is right");
   if (!decoded) return;
   check(encode(*decoded) == bytes, "a root is coded in one way");
   const auto outside = stored_extents(*decoded);
@@ -641,6 +671,12 @@ void check_log(Input in) {
   (void)decode_log_head(in.take(kLogHeadBytes));
 }
 
+std::byte stored_byte(Storage& storage, Offset at) {
+  std::byte byte{};
+  check(storage.read({at, 1}, &byte).has_value(), "memory can be read");
+  return byte;
+}
+
 void check_whole(Input in) {
   const auto file = make_file(in, false);
   if (!file) return;
@@ -656,6 +692,17 @@ void check_whole(Input in) {
   const auto by_blocks = read_by_blocks(*file->storage, *generation);
   check(by_blocks && *by_blocks == committed, "it is what those read who read by blocks");
   check(file->root.live() <= static_cast<Bytes>(committed.size()), "no byte has two places");
+
+  // A bit of its header, its tail or its root is wrong, and right again.
+  for (const Extent& place : {file->header_place, file->root_place}) {
+    if (place.empty()) continue;
+    const Offset at = place.offset + in.number() % place.length;
+    const std::byte right = stored_byte(*file->storage, at),
+                    wrong = right ^ static_cast<std::byte>(1 << in.number() % 8);
+    check(file->storage->write({at, 1}, &wrong).has_value(), "memory can be written");
+    check(!Generation::newest(*file->storage), "a generation with a wrong bit is refused");
+    check(file->storage->write({at, 1}, &right).has_value(), "memory can be written");
+  }
 
   // Cut, and written over.
   from.cut = from.size = std::min<Bytes>(from.size, in.number() * 4);
