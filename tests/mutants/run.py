@@ -19,7 +19,7 @@ ROOT = HERE.parent.parent
 WORK = pathlib.Path(os.environ.get("STRIDIO_MUTANTS_DIR", ROOT / "build" / "mutants"))
 TREE, BUILD = WORK / "tree", WORK / "build"
 
-# What looks at a mutant: a test binary, its arguments, and how many cases of the property test.
+# What looks at a mutant: a test binary, its arguments, and how many cases of the property test. A fuzzer is one too.
 TESTS = {
     "access": ("property", ["--gtest_filter=Access*"], 16800),
     "group": ("group_test", ["--gtest_filter=GroupScale*"], None),
@@ -47,7 +47,10 @@ TESTS = {
     "conflicts": ("conflicts_test", [], None),
     "profiles": ("profiles_test", [], None),
     "interval_fault": ("interval_fault_test", [], None),
+    "interval_fuzz": ("interval_fuzz", ["-max_total_time=60", "-max_len=4096", "-len_control=0", "-seed=1",
+                                        "-rss_limit_mb=1024", "-timeout=5"], None),
 }
+FUZZERS = {"interval_fuzz": "fuzz_interval"}  # of a test, what builds it: by clang++, where there is one
 SEED = "1"  # the same cases in every run
 LIMIT = 120  # seconds: a test that hangs has caught the mutant as well
 
@@ -70,10 +73,10 @@ def copy_sources():
             target.unlink()
 
 
-def build():
+def build(tests):
     """None, or what the compiler says."""
-    binaries = sorted({binary for binary, _, _ in TESTS.values()})
-    done = run(["cmake", "--build", BUILD, "--target", *binaries],
+    targets = sorted({FUZZERS.get(test, TESTS[test][0]) for test in tests})
+    done = run(["cmake", "--build", BUILD, "--target", *targets],
                env={**os.environ, "CCACHE_BASEDIR": str(TREE),
                     "CCACHE_SLOPPINESS": "pch_defines,time_macros"})
     return None if done.returncode == 0 else done.stdout[-3000:]
@@ -85,6 +88,9 @@ def configure():
                 "-DSTRIDIO_MPI=OFF", *launchers])
     if done.returncode != 0:
         sys.exit(done.stdout)
+    if "STRIDIO_FUZZER_WORKS:INTERNAL=ON" not in (BUILD / "CMakeCache.txt").read_text():
+        for test in FUZZERS:
+            del TESTS[test]
 
 
 def catch(test):
@@ -94,7 +100,8 @@ def catch(test):
     environment.pop("STRIDIO_CASES", None)
     if cases:
         environment["STRIDIO_CASES"] = str(cases)
-    command = [BUILD / "bin" / binary, "--gtest_brief=1", "--gtest_fail_fast", *arguments]
+    options = [f"-artifact_prefix={WORK}/"] if test in FUZZERS else ["--gtest_brief=1", "--gtest_fail_fast"]
+    command = [BUILD / "bin" / binary, *options, *arguments]
     try:
         done = run(command, env=environment, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -125,7 +132,7 @@ def judge(mutant):
     if undo is None:
         return False, f"does not apply: {mutant['file']} changed"
     try:
-        if build() is not None:
+        if build(mutant["tests"]) is not None:
             return False, "does not compile"
         for test in mutant["tests"]:
             if caught := catch(test):
@@ -141,7 +148,7 @@ def processor_flags():
 
 
 def check_unmutated():
-    if complaint := build():
+    if complaint := build(TESTS):
         sys.exit(f"the sources do not build:\n{complaint}")
     for test in TESTS:
         if failed := catch(test):
@@ -160,6 +167,9 @@ def main():
     flags = processor_flags()
     for mutant in [m for m in mutants if "needs" in m and m["needs"] not in flags]:
         print(f"{mutant['name']:{width}}  not planted: the processor has no {mutant['needs']}", flush=True)
+        mutants.remove(mutant)
+    for mutant in [m for m in mutants if set(m["tests"]) - TESTS.keys()]:
+        print(f"{mutant['name']:{width}}  not planted: no clang++ makes the fuzzer", flush=True)
         mutants.remove(mutant)
     failures = 0
     for mutant in mutants:
