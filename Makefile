@@ -13,7 +13,8 @@ TESTS_tsan := -L tsan
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build test test-full demo bench bench-full bench-interval conformance mutants fuzz fuzz-coverage format clean $(BUILDS) $(CHECKS) $(FUZZERS)
+.PHONY: help setup build test test-full demo bench bench-full bench-interval conformance mutants fuzz fuzz-coverage format clean
+.PHONY: $(BUILDS) $(CHECKS) $(FUZZERS)
 
 help:
 	@echo 'make demo       real programs do their file I/O through Stridio, beside stock MPI-IO'

@@ -1,7 +1,7 @@
 // Decoding of interval files from any bytes: either refused, or what is read agrees with what the maps say, in bounded
-// time and memory. The first byte says what the others are: a map, a root, a log of a writer's ranks, or numbers of which is made,
-// with checksums that are right: a root, a part, a head of any headers, or a file: one whose maps are the fuzzer's bytes, or a whole
-// one, which is cut, or over which pieces are written that are not committed, and which is damaged then.
+// time and memory. The first byte says what the others are: a map, a root, a log of a writer's ranks, or numbers of which is
+// made, with checksums that are right: a root, a part, a head of any headers, or a file: one whose maps are the fuzzer's bytes, or
+// a whole one, which is cut, or over which pieces are written that are not committed, and which is damaged then.
 #include <algorithm>
 #include <array>
 #include <cstdio>
