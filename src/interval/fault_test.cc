@@ -200,6 +200,58 @@ TEST_F(Faulty, TruncatedFilesAreRefused) {
   }
 }
 
+// Which bytes of the user's file are lost, against all pieces one by one.
+TEST_F(Faulty, WhatIsLostIsNamed) {
+  const std::uint64_t seed = seed_of_this_run();
+  Random random(seed);
+  auto generation = *Generation::newest(*storage());
+  for (int i = 0; i < 100; ++i) {
+    const bool cut = i % 2 == 1;
+    const Offset at = draw(random, kFirstStored, std::ssize(bytes_) - 1);
+    Data bytes = bytes_;
+    if (cut)
+      bytes.resize(static_cast<std::size_t>(at));
+    else
+      bytes[static_cast<std::size_t>(at)] ^= std::byte{1};
+    std::vector<std::string> expected;
+    for (std::size_t k = 0; k < generation->root().parts.size(); ++k) {
+      const PartEntry& entry = generation->root().parts[k];
+      const Extent metadata = entry.metadata;
+      if (!in_tail(metadata) && (cut ? metadata.end() > at : !intersect(metadata, {at, 1}).empty())) {
+        expected.push_back(
+            fmt::format("its {} bytes between {} and {}", entry.bytes, entry.bounds.offset, entry.bounds.end()));
+        continue;
+      }
+      Bytes lost = 0;
+      std::vector<Extent> ranges;
+      for (MapCursor cursor((*generation->part(k, *storage()))->map); !cursor.done(); cursor.next())
+        for (const Extent& run : entry.runs) {
+          // From the first cell on of which some is missing; or the cell that is changed.
+          Extent place = intersect(run, {at, cut ? run.end() : 1});
+          if (place.empty()) continue;
+          const Extent cell = cell_at(run, place.offset);
+          place = cut ? Extent{cell.offset, run.end() - cell.offset} : cell;
+          const Piece piece = cursor.piece();
+          const Extent stored = intersect(piece.stored_range(), place);
+          if (stored.empty()) continue;
+          lost += stored.length;
+          ranges.push_back({piece.logical + stored.offset - piece.stored, stored.length});
+        }
+      if (lost > 0)
+        expected.push_back(
+            fmt::format("they are {} byte{} of the file: {} .. ", lost, lost == 1 ? "" : "s", ranges.front().offset));
+      if (ranges.size() > 3) expected.push_back(fmt::format(" and others up to {}", ranges.back().end()));
+    }
+    const Check check = checked(bytes);
+    for (const std::string& each : expected)
+      EXPECT_TRUE(std::any_of(check.damage.begin(), check.damage.end(),
+                              [&](const std::string& line) { return line.find(each) != std::string::npos; }))
+          << each << ", not in " << check.damage.back() << ", " << cut << " at " << at << ", STRIDIO_SEED=" << seed;
+    EXPECT_EQ(check.damage.empty(), expected.empty()) << cut << " at " << at << ", STRIDIO_SEED=" << seed;
+    for (const std::string& line : check.damage) EXPECT_LT(line.size(), 400u);
+  }
+}
+
 // What is left of a file of which less than the first slot was copied is no newborn one.
 TEST_F(Faulty, LittleOfAFileIsNotANewOne) {
   const auto cut_to = [&](Bytes length) { return Data(bytes_.begin(), bytes_.begin() + length); };
@@ -254,6 +306,11 @@ TEST_F(Faulty, UnknownVersionsAreNamed) {
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kUnsupportedOperation);
   EXPECT_NE(read.error().what.find("version 7"), std::string::npos);
+  const auto copy = make_memory_file();
+  EXPECT_TRUE(open_memory(copy)->write({0, std::ssize(bytes)}, bytes.data()));
+  const auto check = check_interval_file(*open_memory(copy));
+  ASSERT_FALSE(check) << "what is not known is not damaged";
+  EXPECT_NE(check.error().what.find("version 7"), std::string::npos);
 }
 
 // Whatever the storage has of the first bytes when making the file ends: it can be made again, and a whole one is not.

@@ -41,7 +41,8 @@ struct StoredRoot {
   std::vector<std::byte> bytes;  // are one
   Bytes size = 0;                // of the storage, which reaches as far as they say
 };
-Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& header);
+// `even_if_cut`: also where the storage ends before that.
+Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& header, bool even_if_cut = false);
 
 // Where a run of a part lies, and its first cell's sum among the part's.
 struct StoredRun {
