@@ -219,8 +219,10 @@ void add_wait(CLI::App& app, WaitOptions& options) {
       "Example:\n"
       "  stridio wait checkpoint --newer-than 7 --timeout 600\n\n"
       "Prints the number of the newest. The exit status is 0, 1 if it did not come in time, 125 where it cannot be "
-      "known.\n"
-      "The file is looked at ten times a second.\n");
+      "known,\n"
+      "or the file is truncated or damaged and stays so for a second. Of the data it is not seen whether they are "
+      "right:\n"
+      "`stridio check` does that. The file is looked at ten times a second.\n");
 }
 
 // What follows "--" is the user's command and never parsed; taken out of `own`.

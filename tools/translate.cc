@@ -207,6 +207,7 @@ Result<bool> Translation::wait() {
   ASSIGN_OR_RETURN(const Seen seen, generation_ == 0 ? wait_aloud(group, options_.command, options_.source, waiting)
                                                      : wait_for_generation(group, options_.source, waiting));
   if (seen.generation > generation_) return true;
+  if (seen.damage) return fail(*seen.damage);
   if (seen.open_for_writing || !seen.exists) gave_up_ = seen.text();
   if (generation_ > 0 || gave_up_) return false;
   return fail(Error{
@@ -358,8 +359,8 @@ int wait_for(const std::string& path, std::uint64_t newer_than, std::optional<do
   run_threads(1, {}, [&](Group& group) {
     const auto seen =
         wait_aloud(group, "wait", path, {.newer_than = newer_than, .seconds = timeout.value_or(kForEver)});
-    if (!seen) {
-      fmt::print(stderr, "stridio wait: {}\n", text_in_one_process(seen.error()));
+    if (!seen || seen->damage) {
+      fmt::print(stderr, "stridio wait: {}\n", text_in_one_process(seen ? *seen->damage : seen.error()));
       status = kOwnError;
     } else if (seen->generation > newer_than) {
       fmt::print("{}\n", seen->generation);

@@ -287,11 +287,13 @@ Status wait_as_hinted(Group& group, const std::string& path, const Hints& hints)
   const Waiting waiting{.newer_than = newer_than, .seconds = static_cast<double>(hints.wait_seconds)};
   ASSIGN_OR_RETURN(const Seen seen, wait_for_generation(group, path, waiting));
   if (seen.generation > newer_than) return {};
-  return fail(Error{.code = Code::kNoSuchFile,
-                    .what = fmt::format("no generation newer than {} of the interval file came within {} s: {}; hints "
-                                        "stridio_wait_generation and stridio_wait_seconds",
-                                        newer_than, hints.wait_seconds, seen.text()),
-                    .path = path});
+  if (seen.damage) return fail(*seen.damage);
+  return fail(
+      Error{.code = Code::kNoSuchFile,
+            .what = fmt::format("no generation newer than {} of the interval file came within {} s: {}; asked for by "
+                                "the hints stridio_wait_generation and stridio_wait_seconds",
+                                newer_than, hints.wait_seconds, seen.text()),
+            .path = path});
 }
 
 }  // namespace

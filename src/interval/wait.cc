@@ -24,12 +24,13 @@ constexpr Seconds kGone{1};  // a program may close a file and open it again
 
 std::string Seen::text() const {
   if (!exists) return "it does not exist";
+  if (damage) return "it cannot be read: " + damage->what;
   const char* const writer = open_for_writing ? "a program has it open for writing" : "nobody has it open for writing";
   if (generation == 0) return fmt::format("it holds none, and {}", writer);
   return fmt::format("its newest is {}, and {}", generation, writer);
 }
 
-Result<Seen> look_at(const std::string& path) {
+Result<Seen> look_at(const std::string& path, std::uint64_t newer_than) {
   auto storage = open_posix(path, {.read = true});  // anew each time: so network file systems show the newest bytes
   if (!storage && storage.error().code == Code::kNoSuchFile) return Seen{};
   if (!storage) return fail(storage.error());
@@ -42,28 +43,43 @@ Result<Seen> look_at(const std::string& path) {
     return fail(Error{.code = Code::kBadFileName, .what = "not an interval file: it has no generations", .path = path});
   const auto header = head.newest();
   if (!header && header.error().code != Code::kIo) return fail(header.error());
-  seen.generation = header ? header->generation : 0;  // while the first is being written, none is whole
+  if (header && header->generation > newer_than) {
+    const auto root = read_root(**storage, head, *header);
+    if (!root) seen.damage = root.error();
+  } else if (!header && !seen.open_for_writing) {  // while the first is being written, none is whole
+    seen.damage = header.error();
+  }
+  if (seen.damage) {
+    ASSIGN_OR_RETURN(seen.size, (*storage)->size());
+  } else {
+    seen.generation = header ? header->generation : 0;
+  }
   return seen;
 }
 
 Result<Seen> wait_for_generation(Group& group, const std::string& path, const Waiting& waiting) {
   struct Look {
-    Verdict verdict;
+    Verdict verdict, damage;
     bool ends = false, exists = false, open_for_writing = false;
     std::uint64_t generation = 0;
   };
   const auto began = Clock::now();
-  auto written = began;
+  auto written = began, sound = began;
+  Bytes size = 0;
   Seconds pause{0};
   for (;;) {
     Look mine;
     if (group.rank() == 0) {
       std::this_thread::sleep_for(pause);
       pause = std::clamp(pause * 1.5, kShortestPause, kLongestPause);
-      const auto seen = look_at(path);
+      const auto seen = look_at(path, waiting.newer_than);
       const auto now = Clock::now();
       if (seen) {
         if (seen->open_for_writing || !seen->exists) written = now;
+        // What is being written, or copied, may look damaged.
+        if (!seen->damage || seen->size != size) sound = now;
+        size = seen->size;
+        if (seen->damage) (now - sound >= kGone ? mine.verdict : mine.damage) = verdict_of(fail(*seen->damage));
         mine.exists = seen->exists;
         mine.open_for_writing = seen->open_for_writing;
         mine.generation = seen->generation;
@@ -76,8 +92,10 @@ Result<Seen> wait_for_generation(Group& group, const std::string& path, const Wa
     ASSIGN_OR_RETURN(const std::vector<Look> all, allgather(group, mine));
     const Look& look = all.front();
     RETURN_IF_ERROR(worst({&look.verdict, 1}));
-    if (look.ends)
-      return Seen{.generation = look.generation, .open_for_writing = look.open_for_writing, .exists = look.exists};
+    if (!look.ends) continue;
+    Seen seen{.generation = look.generation, .open_for_writing = look.open_for_writing, .exists = look.exists};
+    if (const Status damage = worst({&look.damage, 1}); !damage) seen.damage = damage.error();
+    return seen;
   }
 }
 

@@ -92,6 +92,42 @@ TEST_F(Wait, EndsWhenTheWriterHasGone) {
   writer.join();
 }
 
+// What its newest generation needs is beyond its end, or its root is not as it was.
+TEST_F(Wait, DamagedFilesAreRefused) {
+  write(1, {});
+  const auto storage = create();
+  const Bytes size = *storage->size();
+  std::vector<std::byte> whole(static_cast<std::size_t>(size));
+  ASSERT_TRUE(storage->read({0, size}, whole.data()));
+  const auto refused = [&](const std::string& what, const Waiting& waiting) {
+    run_threads(2, {}, [&](Group& group) {
+      const auto seen = wait_for_generation(group, path_, waiting);
+      ASSERT_FALSE(seen);
+      EXPECT_EQ(seen.error().code, Code::kIo);
+      EXPECT_NE(seen.error().what.find(what), std::string::npos) << seen.error().what;
+    });
+  };
+  ASSERT_TRUE(storage->resize(slot_of(2) + 2 * kHeaderStep));
+  refused("truncated", {.newer_than = 1, .seconds = 60});
+  refused("truncated", {.newer_than = 1, .seconds = 60, .while_written = true});
+  const Seen early = wait({.newer_than = 1, .seconds = 0.1}, 2);
+  EXPECT_EQ(early.generation, 0u) << "not known";
+  ASSERT_TRUE(early.damage);
+  EXPECT_NE(early.text().find("it cannot be read: the interval file is truncated"), std::string::npos);
+  // Who copies it makes it longer, and at last whole.
+  std::thread copier([&] {
+    for (int i = 20; i-- > 0;) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      EXPECT_TRUE(storage->write({0, size - i}, whole.data()));
+    }
+  });
+  EXPECT_EQ(wait({.newer_than = 1, .seconds = 60}).generation, 2u);
+  copier.join();
+  const std::byte wrong{1};
+  for (int i = 0; i < kHeaders; ++i) EXPECT_TRUE(storage->write({i * kHeaderStep + 20, 1}, &wrong));
+  refused("wrong checksum", {.newer_than = 0, .seconds = 60});
+}
+
 TEST_F(Wait, OtherFilesAreRefused) {
   EXPECT_TRUE(create()->write({0, 4}, reinterpret_cast<const std::byte*>("flat")));
   run_threads(2, {}, [&](Group& group) {
