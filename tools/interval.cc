@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "interval/check.h"
 #include "interval/interval_file.h"
@@ -12,6 +14,8 @@
 
 namespace stridio {
 namespace {
+
+constexpr std::size_t kMostLines = 100;  // about damage
 
 int complain(const char* command, const Error& error, int status = kOwnError) {
   fmt::print(stderr, "stridio {}: {}\n", command, error.text());
@@ -56,6 +60,12 @@ Result<nlohmann::ordered_json> read_facts(const std::string& path) {
   return facts_of(generation->root(), file_bytes);
 }
 
+std::string written_of(Bytes written, Bytes size) {
+  if (size == 0) return "";
+  if (written == 0) return ", none of them written: all zeros";
+  return written == size ? ", all of them written" : fmt::format(", {} of them written, the others zeros", written);
+}
+
 void print_facts(const std::string& path, const nlohmann::ordered_json& facts) {
   const auto number = [&](const char* name) { return facts[name].get<std::int64_t>(); };
   const auto share = [&](Bytes part) {
@@ -63,7 +73,7 @@ void print_facts(const std::string& path, const nlohmann::ordered_json& facts) {
   };
   fmt::print("{}: interval file, format version {}, generation {}\n", path, number("format_version"),
              number("generation"));
-  fmt::print("  size      {} bytes, {} of them written, the others zeros\n", number("size"), number("bytes"));
+  fmt::print("  size      {} bytes{}\n", number("size"), written_of(number("bytes"), number("size")));
   fmt::print("  stored    {} bytes of data, {} bytes of metadata ({:.2f} %) in {} bytes\n", number("stored_bytes"),
              number("metadata_bytes"), share(number("metadata_bytes")), number("file_bytes"));
   fmt::print("  written by {} process{}\n", number("processes"), number("processes") == 1 ? "" : "es");
@@ -91,7 +101,9 @@ int interval_check(const std::string& path) {
   const auto check = check_interval_file(**storage);
   if (!check) return complain("check", check.error());
   for (const std::string& note : check->notes) fmt::print("{}: note: {}\n", path, note);
-  for (const std::string& damage : check->damage) fmt::print("{}: {}\n", path, damage);
+  const auto shown = std::min(check->damage.size(), kMostLines);
+  for (const std::string& damage : std::span(check->damage).first(shown)) fmt::print("{}: {}\n", path, damage);
+  if (shown < check->damage.size()) fmt::print("{}: and {} more\n", path, check->damage.size() - shown);
   fmt::print("{}: {}\n", path, check->damage.empty() ? "whole" : "DAMAGED");
   return check->damage.empty() ? 0 : 1;
 }

@@ -120,7 +120,11 @@ void add_show(CLI::App& app, ShowOptions& options) {
       "A description is JSON, one view a rank; its regions ascend, do not overlap, and end within the extent:\n"
       "  {\"views\": [{\"displacement\": 0, \"extent\": 64, \"regions\": [[0, 16], [32, 16]]},\n"
       "             {\"extent\": 64, \"vector\": [4, 8, 16]},\n"
-      "             {\"subarray\": {\"sizes\": [8, 8], \"subsizes\": [4, 4], \"starts\": [0, 4], \"element\": 1}}]}\n\n"
+      "             {\"subarray\": {\"sizes\": [8, 8], \"subsizes\": [4, 4], \"starts\": [0, 4], \"element\": 1}}]}\n"
+      "As in MPI a view repeats for ever, every \"extent\" bytes. Where none is given that is up to its last byte, of "
+      "a\n"
+      "subarray the whole array; or \"end\", where that is more: {\"end\": 1000, \"views\": [...]} looks at the first\n"
+      "1000 bytes only. For a view that does not repeat give an extent, or an end, as large as the file.\n\n"
       "The exit status is 0, 1 where there are no such views or the picture cannot be written.\n");
 }
 
@@ -186,6 +190,9 @@ void add_translate(CLI::App& app, TranslateOptions& options) {
       ->needs(view);
   add_moving(translate, options);
   translate->footer(
+      "A view repeats for ever, every \"extent\" bytes, as `stridio show view --help` says: for one that does not, "
+      "give\n"
+      "an extent as large as the file, or {\"end\": BYTES, \"views\": [...]}.\n"
       "Of bytes that several views have, the last process gets them; process 0 gets those that none has, and it is "
       "said\n"
       "how many these are. DST appears when it is complete, as that of `stridio flatten`; with --follow it has a\n"

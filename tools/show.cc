@@ -102,7 +102,11 @@ void print_table(const std::vector<Class>& classes, Offset end, Bytes period) {
     fmt::print("; {} {}", counted(sum, "byte"),
                sharers == 1 ? std::string("private") : fmt::format("shared by {}", sharers));
   fmt::print("\n");
-  if (count > kMostLines) return;
+  if (count > kMostLines) {
+    fmt::print("They are more than {}, and not listed: --output draws them, --end N looks at those below byte N only\n",
+               kMostLines);
+    return;
+  }
   for (const auto& [begin, interval] : intervals)
     fmt::print("{:>12} - {:<12} {}\n", begin, interval.first - 1, text_of(classes[interval.second]));
 }

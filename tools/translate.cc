@@ -75,6 +75,17 @@ Result<std::string> replaced_by(const std::string& target) {
   return path.string();
 }
 
+// What is read, if it is there.
+Status check_regular(const std::string& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status) || fs::is_regular_file(status)) return {};
+  return fail(Error{.code = Code::kBadFileName,
+                    .what = fmt::format("it must be a regular file, and is {}",
+                                        fs::is_directory(status) ? "a directory" : "a pipe, a device or a socket"),
+                    .path = path});
+}
+
 // As wait_for_generation, but who waits for a file that is not there is told.
 Result<Seen> wait_aloud(Group& group, const char* command, const std::string& path, Waiting waiting) {
   Waiting silent = waiting;
@@ -123,6 +134,8 @@ class Translation {
 
   Status run();
   const std::optional<std::string>& gave_up() const { return gave_up_; }
+  // What is wrong with the views, which is longer than what processes tell each other.
+  const std::string& bad_views() const { return bad_views_; }
 
  private:
   bool flat() const { return options_.like.empty() && options_.views.empty(); }
@@ -138,6 +151,7 @@ class Translation {
   Result<bool> wait();
   Status next();
   Status on_rank(Group& group, bool leads);
+  void note_who_gets_all();
   Status to_intervals(Group& group, const std::string& partial, std::unique_ptr<IntervalFile>& target);
   Status to_flat(Group& group, const std::string& partial, std::unique_ptr<Storage>& target);
   Status create(Group& group, const std::string& partial) const;
@@ -149,6 +163,7 @@ class Translation {
   std::string target_;                    // behind symbolic links
   std::optional<fs::perms> permissions_;  // of the target that there is
   Views views_;
+  std::string bad_views_;
   std::vector<IntervalMap> like_;
 
   Opened source_;
@@ -157,13 +172,15 @@ class Translation {
   IntervalMap content_;  // to be moved
   IntervalMap changed_;  // since the generation before, from which a flat target takes the rest
   Owners owners_;        // of the content
-  bool opened_ = false, ended_ = false, told_ = false;
+  bool opened_ = false, ended_ = false, told_ = false, noted_ = false;
   std::optional<std::string> gave_up_;  // what was seen then
   Bar bar_;
 };
 
 Status Translation::check_names() {
   ASSIGN_OR_RETURN(target_, replaced_by(options_.target));
+  RETURN_IF_ERROR(check_regular(options_.source));
+  if (!options_.like.empty()) RETURN_IF_ERROR(check_regular(options_.like));
   std::error_code ignored;
   if (fs::equivalent(options_.source, target_, ignored))
     return fail(
@@ -185,6 +202,7 @@ Result<int> Translation::read_owners() {
   try {
     views_ = read_views(options_.views, options_.file);
   } catch (const std::exception& error) {
+    bad_views_ = fmt::format("{}: {}", options_.views, error.what());
     read = fail(Error{.code = Code::kArgument, .what = error.what(), .path = options_.views});
   }
   RETURN_IF_ERROR(agree(world_.processes(), read));
@@ -266,7 +284,21 @@ Status Translation::give_name(const std::string& partial) const {
   std::error_code failed;
   if (permissions_) fs::permissions(partial, *permissions_, failed);
   if (!failed) fs::rename(partial, target_, failed);
-  return failed ? fail_errno(failed.value(), "giving the target its name", target_) : Status();
+  return failed ? fail_errno(failed.value(), "giving the target its name", options_.target) : Status();
+}
+
+// Of views, which repeat: that one has hidden all others may surprise.
+void Translation::note_who_gets_all() {
+  noted_ = !content_.empty();
+  if (options_.views.empty() || owners_.unclaimed > 0 || content_.empty()) return;
+  const auto all = views();
+  const auto have_some = std::count_if(all.begin(), all.end(), [](const IntervalMap& each) { return !each.empty(); });
+  for (std::size_t process = 0; process < owners_.bytes.size(); ++process)
+    if (have_some > 1 && owners_.bytes[process].size() == content_.size())
+      fmt::print(stderr,
+                 "stridio {}: note: process {} gets all {} bytes, the other processes none: a view repeats from its "
+                 "extent on, and of bytes that several have the last gets them\n",
+                 options_.command, process, content_.size());
 }
 
 // A generation of the target for one of the source.
@@ -280,6 +312,7 @@ Status Translation::to_intervals(Group& group, const std::string& partial, std::
   if (group.rank() == 0 && owners_.unclaimed > 0 && !std::exchange(told_, true))
     fmt::print(stderr, "stridio {}: note: no view has {} bytes; process 0 gets them\n", options_.command,
                owners_.unclaimed);
+  if (group.rank() == 0 && !noted_) note_who_gets_all();
   RETURN_IF_ERROR(target->resize(size_));
   RETURN_IF_ERROR(move_to_owners(group, source_.storage(), content_, owners_, *target, threads(),
                                  [&](double share) { bar_.show(share); }));
@@ -301,7 +334,8 @@ Status Translation::to_flat(Group& group, const std::string& partial, std::uniqu
 // The target gets its name when it is complete, each time that it is made anew.
 Status Translation::on_rank(Group& group, bool leads) {
   ASSIGN_OR_RETURN(const auto ids, allgather(group, getpid()));
-  const std::string partial = fmt::format("{}.stridio-partial-{}", target_, ids.front());
+  const std::string ending = fmt::format(".stridio-partial-{}", ids.front());
+  const std::string partial = target_ + ending;
   if (group.rank() == 0) will_.remove(partial);
   std::unique_ptr<IntervalFile> target;
   std::unique_ptr<Storage> flat_target;
@@ -311,6 +345,7 @@ Status Translation::on_rank(Group& group, bool leads) {
     const bool named = target != nullptr;
     Status done = flat() ? to_flat(group, partial, flat_target) : to_intervals(group, partial, target);
     if (group.rank() == 0) bar_.clear();
+    if (!done && done.error().path.ends_with(ending)) done.error().path = options_.target;
     if (group.rank() == 0 && !named) {
       if (done) done = give_name(partial);
       if (!done) (void)remove_posix(partial);
@@ -345,7 +380,9 @@ int translate(const TranslateOptions& options, const Environment& environment) {
     const Status mine = agree(world.processes(), translation.run());
     if (mine) status = translation.gave_up() ? kNotInTime : 0;
     if (world.processes().rank() == 0 && !mine)
-      complain(world.launched() ? mine.error().text() : text_in_one_process(mine.error()));
+      complain(!translation.bad_views().empty() ? translation.bad_views()
+               : world.launched()               ? mine.error().text()
+                                                : text_in_one_process(mine.error()));
     if (world.processes().rank() == 0 && status == kNotInTime)
       complain(fmt::format("{}: no new generation in time: {}", options.source, *translation.gave_up()));
     return world.processes().barrier();  // a launcher ends all when the first has failed: when it is told

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,12 @@ constexpr const char* kWanted =
 
 std::string text_of(const Json& json) { return shortened(json.dump(), 60); }
 
+// Of "[json.exception...] what is wrong" the second part.
+std::string reason_of(const Json::exception& error) {
+  const std::string text = error.what();
+  return text.substr(text.find("] ") + 2);
+}
+
 // ---- Descriptions
 
 void check_keys(const Json& json, const char* what, const std::vector<std::string>& known) {
@@ -36,10 +43,19 @@ void check_keys(const Json& json, const char* what, const std::vector<std::strin
 }
 
 std::int64_t number(const Json& json, const char* what, std::int64_t least) {
+  const bool large = json.is_number_unsigned() ? json.get<std::uint64_t>() > std::uint64_t{kLargest}
+                                               : json.is_number() && json.get<double>() > static_cast<double>(kLargest);
+  if (large) refuse(fmt::format("{} is {}, beyond the largest offset, {}", what, text_of(json), kLargest));
   const std::int64_t value = json.is_number_integer() ? json.get<std::int64_t>() : -1;
-  if (value < least || value > kLargest)
-    refuse(fmt::format("{} is {}, not a whole number, {} or more", what, text_of(json), least));
+  if (value < least)
+    refuse(fmt::format("{} is {}, not a whole number, {} or more{}", what, text_of(json), least,
+                       json.is_number_float() ? ", written as an integer, without point and exponent" : ""));
   return value;
+}
+
+const Json& member(const Json& json, const char* what, const char* key) {
+  if (!json.contains(key)) refuse(fmt::format("{} lacks \"{}\"", what, key));
+  return json.at(key);
 }
 
 std::vector<std::int64_t> numbers(const Json& json, const char* what, std::size_t many, std::int64_t least) {
@@ -83,11 +99,11 @@ Pattern vector(const Json& json) {
 // And how many bytes the whole array has.
 std::pair<Pattern, Bytes> box(const Json& json) {
   check_keys(json, "subarray", {"sizes", "subsizes", "starts", "element"});
-  const std::size_t dimensions = json.at("sizes").size();
+  const std::size_t dimensions = member(json, "subarray", "sizes").size();
   if (dimensions == 0) refuse("subarray: sizes must be [...], a number for each dimension");
   const auto sizes = numbers(json.at("sizes"), "sizes", dimensions, 1),
-             subsizes = numbers(json.at("subsizes"), "subsizes", dimensions, 1),
-             starts = numbers(json.at("starts"), "starts", dimensions, 0);
+             subsizes = numbers(member(json, "subarray", "subsizes"), "subsizes", dimensions, 1),
+             starts = numbers(member(json, "subarray", "starts"), "starts", dimensions, 0);
   Bytes unit = number(json.value("element", Json(1)), "element", 1);
   Pattern pattern = Pattern::run(0, unit);
   for (std::size_t d = dimensions; d-- > 0; unit = in_a_file(__int128{unit} * sizes[d], "subarray")) {
@@ -187,6 +203,8 @@ Views read(const Json& json, const std::string& of_file) {
       if (!by_rank.emplace(rank, read_view(view, all.end)).second) refuse("the rank has two views");
     } catch (const std::runtime_error& error) {
       refuse(fmt::format("view of rank {}: {}", rank, error.what()));
+    } catch (const Json::exception& error) {
+      refuse(fmt::format("view of rank {}: {}", rank, reason_of(error)));
     }
   }
   all.by_rank.resize(by_rank.rbegin()->first + 1);
@@ -197,13 +215,14 @@ Views read(const Json& json, const std::string& of_file) {
 }  // namespace
 
 Views read_views(const std::string& source, const std::string& of_file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(source, ignored)) refuse("is a directory; a JSON file is wanted");
   std::ifstream stream(source);
   if (!stream) refuse("cannot be read");
   try {
     return read(Json::parse(stream), of_file);
   } catch (const Json::exception& error) {
-    const std::string text = error.what();  // "[json.exception...] what is wrong"
-    refuse(fmt::format("{}: {}", kWanted, text.substr(text.find("] ") + 2)));
+    refuse(fmt::format("{}: {}", kWanted, reason_of(error)));
   }
 }
 
