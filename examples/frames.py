@@ -22,6 +22,15 @@ import sys
 import time
 
 
+RUN = "run it as `stridio run -- mpiexec ...`"
+WITHOUT_STRIDIO = f"this is not Stridio's MPI-IO: {RUN}"
+
+
+def stop(comm, why):
+    """Ends all ranks; the first says why."""
+    sys.exit(f"frames: {why}" if comm.rank == 0 else 1)
+
+
 def tile_bounds(comm, shape, ghost):
     """Start and shape of this rank's tile, widened on all sides but not beyond the matrix."""
     grid = np.array(MPI.Compute_dims(comm.size, 2))
@@ -47,7 +56,16 @@ def set_tile_view(file, matrix, start, shape):
 def write(options, comm):
     matrix = np.array(options.shape)
     start, shape = tile_bounds(comm, matrix, ghost=0)
-    file = MPI.File.Open(comm, f"interval:{options.file}", MPI.MODE_CREATE | MPI.MODE_EXCL | MPI.MODE_RDWR)
+    name = f"interval:{options.file}"
+    try:
+        file = MPI.File.Open(comm, name, MPI.MODE_CREATE | MPI.MODE_EXCL | MPI.MODE_RDWR)
+    except MPI.Exception as error:
+        stop(comm, f"{options.file} cannot be made: it must be new; and {RUN}: {error}")
+    if file.Get_info().Get("stridio_layout") != "interval":  # made by another MPI-IO, under this name
+        file.Close()
+        if comm.rank == 0:
+            MPI.File.Delete(name)
+        stop(comm, WITHOUT_STRIDIO)
     set_tile_view(file, matrix, start, shape)
     for frame in range(1, options.frames + 1):
         file.Write_at_all(0, tile_of(frame, start, shape, matrix))
@@ -74,8 +92,11 @@ def read(options, comm):
             file = MPI.File.Open(comm, options.file, MPI.MODE_RDONLY, info)
         except MPI.Exception as error:
             report(comm, frames, frame, values.nbytes)
-            sys.exit(f"frames: nothing after frame {frame}: {error}" if comm.rank == 0 else 1)
+            stop(comm, f"nothing after frame {frame}: {error}")
         info = file.Get_info()
+        if info.Get("stridio_wait_generation") is None:
+            file.Close()
+            stop(comm, WITHOUT_STRIDIO)
         frame = int(info.Get("stridio_wait_generation")) - 1
         set_tile_view(file, matrix, start, shape)
         file.Read_at_all(0, values)
@@ -84,7 +105,7 @@ def read(options, comm):
         frames += 1
         wrong = comm.allreduce(int((values != tile_of(frame, start, shape, matrix)).sum()))
         if wrong:
-            sys.exit(f"frames: frame {frame}: {wrong} cells are wrong" if comm.rank == 0 else 1)
+            stop(comm, f"frame {frame}: {wrong} cells are wrong")
     report(comm, frames, frame, values.nbytes)
 
 

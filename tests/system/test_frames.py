@@ -10,7 +10,7 @@ import sys
 import time
 import unittest
 
-from support import WheelsTest
+from support import VENV, WheelsTest, environment
 
 FRAMES = pathlib.Path(__file__).resolve().parents[2] / "examples/frames.py"
 
@@ -43,6 +43,26 @@ class Frames(WheelsTest):
             done = subprocess.run([sys.executable, "-S", "-I", FRAMES, *words], capture_output=True, text=True)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(said, done.stdout + done.stderr)
+
+    def test_what_goes_wrong_is_said_once(self):
+        for family in ("mpich", "ompi"):
+            with self.subTest(family=family):
+                self.path.write_text("old")
+                _, errors = self.finish(self.start_frames(family, 3, "write"), status=1)
+                self.assertEqual(errors.count("frames: "), 1, errors)
+                self.assertIn(f"{self.path} cannot be made: it must be new", errors)
+                self.assertNotIn("Traceback", errors)
+                self.assertEqual(self.path.read_text(), "old")
+                self.path.write_bytes(bytes(600 * 800 * 4))
+                other = self.folder / "other"
+                for action, path in (("write", "other"), ("write", other), ("read", self.path)):
+                    done = subprocess.run([VENV / family / "bin/mpiexec", "-n", "3", VENV / family / "bin/python", FRAMES,
+                                           action, path], capture_output=True, text=True, env=environment(), timeout=60,
+                                          cwd=self.folder)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertEqual(done.stderr.count("run it as `stridio run -- mpiexec ...`"), 1, done.stderr)
+                    self.assertNotIn("Traceback", done.stderr)
+                    self.assertEqual([p.name for p in self.folder.iterdir() if "other" in p.name], [])
 
     def test_readers_of_the_other_mpi_see_whole_frames(self):
         for writer, reader in (("mpich", "ompi"), ("ompi", "mpich")):
