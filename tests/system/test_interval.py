@@ -13,6 +13,7 @@ import time
 import unittest
 
 from stridio import IntervalFile
+from stridio.format import crc32c
 from support import VENV, WHEELS, WheelsTest, environment
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -105,6 +106,31 @@ class IntervalFiles(WheelsTest):
         check = self.run_stridio("check", self.path)
         self.assertEqual(check.returncode, 1)
         self.assertIn("truncated", check.stdout)
+        self.assertIn("of process 2", check.stdout)
+
+    def test_what_is_written_is_told(self):
+        views, flat, stored = self.folder / "views.json", self.folder / "flat", self.folder / "stored"
+        views.write_text('{"views": [{"regions": [[0, 1]]}]}')
+        for size, text in ((0, "size      0 bytes\n"), (4000, "size      4000 bytes, all of them written\n")):
+            flat.write_bytes(bytes(size))
+            self.succeed("translate", flat, stored, "--view", views)
+            self.assertIn(text, self.succeed("info", stored))
+        self.write()
+        self.assertIn("size      125777 bytes, 120777 of them written, the others zeros\n", self.succeed("info", self.path))
+
+    # As a later version of the format may be: its sums are right.
+    def test_another_version_is_not_damage(self):
+        self.write()
+        data = bytearray(self.path.read_bytes())
+        for at in range(0, 5 * 32768, 32768):
+            if data[at:at + 4] == b"\x89SIF":
+                data[at + 8] += 1
+                data[at + 60:at + 64] = crc32c(bytes(data[at:at + 60])).to_bytes(4, "little")
+        self.path.write_bytes(data)
+        for command in (["check"], ["info"]):
+            done = self.run_stridio(*command, self.path)
+            self.assertEqual((done.returncode, done.stdout), (125, ""))
+            self.assertIn("has format version", done.stderr)
 
     # Each at a random moment of many commits, one rank, which the launcher sees, or all. STRIDIO_KILLS: how many.
     def test_killed_programs_leave_their_last_commit(self):

@@ -129,6 +129,30 @@ class ShowView(CommandTest):
                 self.assertIn(why, said)
                 self.assertNotIn("json.exception", said)
 
+    def test_numbers_and_keys_that_are_wrong_are_named(self):
+        for view, why in (({"regions": [[0, (1 << 63) - 1]]}, "is 9223372036854775807, beyond the largest offset, 46116860"),
+                          ({"regions": [[0, (1 << 64) - 1]]}, "is 18446744073709551615, beyond the largest offset"),
+                          ({"regions": [[0, 1e30]]}, "is 1e+30, beyond the largest offset"),
+                          ({"regions": [[0, 1e3]]}, "is 1000.0, not a whole number, 0 or more, written as an integer"),
+                          ({"subarray": {"sizes": [8]}}, 'subarray lacks "subsizes"'),
+                          ({"subarray": {}}, 'subarray lacks "sizes"'),
+                          ({"pattern": 3}, "type must be string")):
+            with self.subTest(view=view):
+                said = self.show({"views": [{"regions": [[0, 1]]}, view]}, status=1)
+                self.assertIn("views.json: view of rank 1: ", said)
+                self.assertIn(why, said)
+        done = self.run_stridio("show", "view", self.folder)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f"stridio show: {self.folder}: is a directory; a JSON file is wanted\n"))
+
+    def test_many_intervals_are_not_listed(self):
+        for count, listed in ((40, True), (41, False)):
+            text = self.show({"views": [{"vector": [count, 1, 2]}]})
+            self.assertEqual(text.count("private to rank 0"), count if listed else 0)
+            self.assertEqual("They are more than 40, and not listed: --output draws them" in text, not listed)
+        text = self.show({"views": [{"vector": [41, 1, 2]}]}, "--end", "80")
+        self.assertEqual(text.count("private to rank 0"), 40)
+
     def test_no_half_picture_stays(self):
         source = self.folder / "views.json"
         source.write_text(json.dumps({"views": [{"vector": [1000, 1, 2]}]}))

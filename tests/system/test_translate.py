@@ -151,6 +151,57 @@ class Translations(CommandTest):
         self.assertIn("no view has 5900 bytes; process 0 gets them", done.stderr)
         self.expect(target, flat.read_bytes(), bytes(100) + b"\1" * 4000 + bytes(5900))
 
+    def test_who_gets_all_by_repetition_is_told(self):
+        flat, target, note = self.flat(10000), self.folder / "target", "process 1 gets all 10000 bytes"
+        for views, noted in (([{"regions": [[0, 10]]}, {"regions": [[0, 10]]}], True),
+                             ([{"regions": [[0, 10]]}, {"regions": [[10, 10]]}], False),  # it begins behind the other
+                             ([{"regions": []}, {"regions": [[0, 10]]}], False),
+                             ([{"regions": [[0, 5000]], "extent": 10000}, {"regions": [[5000, 5000]]}], False)):
+            with self.subTest(views=views):
+                done = self.succeed("translate", flat, target, "--view", self.views(views))
+                self.assertEqual(done.stderr.count(note), noted, done.stderr)
+
+    def test_only_files_are_read(self):
+        flat, views, fifo, target = self.flat(1000), self.views([{"regions": [[0, 1]]}]), self.folder / "fifo", "target"
+        os.mkfifo(fifo)
+        for path, what in ((fifo, "a pipe"), ("/dev/zero", "a pipe, a device"), (self.folder, "a directory")):
+            for command in (["translate", path, target, "--view", views], ["translate", flat, target, "--like", path],
+                            ["flatten", path, target]):
+                with self.subTest(command=command):
+                    self.fail_with(f"it must be a regular file, and is {what}", *command)
+        self.assertFalse((self.folder / target).exists())
+
+    def test_errors_name_the_target_that_was_given(self):
+        flat, views, target = self.flat(1 << 20), self.views([{"regions": [[0, 1]]}]), self.folder / "target"
+        self.succeed("translate", flat, self.folder / "stored", "--view", views)
+        for command in (["translate", flat, target, "--view", views], ["flatten", self.folder / "stored", target]):
+            for path in (target, self.folder / "missing/target"):
+                words = [COMMAND, *command[:2], path, *command[3:]]
+                done = subprocess.run(["sh", "-c", 'trap "" XFSZ; ulimit -f 600; exec "$@"', "sh", *words],
+                                      capture_output=True, text=True)
+                self.assertEqual(done.returncode, 125)
+                self.assertIn(f"[file {path}]", done.stderr)
+                self.assertNotIn(PARTIAL, done.stderr)
+
+    def test_bad_views_are_refused_as_by_show(self):
+        flat, views = self.flat(1000), self.folder / "bad.json"
+        for text in ('{"views": [li', '{"views": [{"subarray": {"sizes": [8]}}]}'):
+            views.write_text(text)
+            shown = self.run_stridio("show", "view", views).stderr
+            self.fail_with(shown.removeprefix("stridio show: "), "translate", flat, "target", "--view", views)
+        self.fail_with("is a directory; a JSON file is wanted", "translate", flat, "target", "--view", self.folder)
+
+    def test_who_waits_for_a_damaged_file_is_told(self):
+        flat, stored = self.flat(100000), self.folder / "stored"
+        self.succeed("translate", flat, stored, "--view", self.views([{"regions": [[0, 1]]}]))
+        self.assertEqual(self.succeed("wait", stored).stdout, "2\n")
+        os.truncate(stored, stored.stat().st_size - 1000)
+        for options in ([], ["--timeout", 0.1], ["--timeout", 60]):
+            done = self.run_stridio("wait", stored, *options)
+            self.assertEqual((done.returncode, done.stdout), (125, ""))
+            self.assertIn("the interval file is truncated", done.stderr)
+        self.fail_with("the interval file is truncated", "flatten", "--follow", stored, "target")
+
     def test_only_files_are_replaced(self):
         flat, stored = self.flat(50000), self.folder / "stored"
         self.succeed("translate", flat, stored, "--view", self.views([{"regions": [[0, 1]]}]))
