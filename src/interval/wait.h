@@ -15,8 +15,8 @@ struct Seen {
   std::uint64_t generation = 0;  // the newest; 0: no interval file yet
   bool open_for_writing = false;
   bool exists = false;
-  Bytes size = 0;                    // of the file, where
-  std::optional<Error> damage = {};  // it cannot be opened as it is, if it stays so; no generation is seen then
+  Bytes size = 0;                    // of the file, where it has damage
+  std::optional<Error> damage = {};  // why it cannot be opened as it is; no generation is seen then
 
   // "its newest is 7, and nobody has it open for writing"
   std::string text() const;

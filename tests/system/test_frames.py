@@ -108,7 +108,7 @@ class Frames(WheelsTest):
                 self.assertIn(seen, (last, last + 1))  # the last may have been committed, and not told any more
                 self.assertIn(f"nothing after frame {seen}", errors)
                 self.assertIn(f"no generation newer than {seen + 1}", errors)
-                self.assertIn("nobody has it open for writing", errors)
+                self.assertIn("nobody has it open for writing; asked for by the hints stridio_wait_generation", errors)
 
     @staticmethod
     def ranks_of(pid):
