@@ -390,6 +390,7 @@ bool is_right(const Root& root, Bytes tail) {
 // A root that is right, or wrong in one way.
 Root draw_root(Input& in, Bytes tail) {
   Root root{.generation = static_cast<std::uint64_t>(in.number()), .size = 0, .processes = 2, .parts = {}};
+  const Bytes wrong = in.number() % 12;
   Offset next = kFirstStored, next_in_tail = kHeaderBytes;
   for (Bytes parts = in.number() % 4; parts >= 0; --parts) {
     PartEntry entry;
@@ -411,10 +412,10 @@ Root draw_root(Input& in, Bytes tail) {
   };
   PartEntry &part = any(), &other = any();
   Extent& run = part.runs[static_cast<std::size_t>(in.number()) % part.runs.size()];
-  switch (in.number() % 12) {
+  switch (wrong) {
     case 0: part.metadata.offset = kHeaderBytes + tail - part.metadata.length + in.number() % 300; break;
     case 1: part.metadata.offset = kHeaderBytes - in.number() % 64; break;
-    case 2: part.metadata.offset = other.runs.front().end() - in.number() % 3; break;
+    case 2: part.metadata.offset = other.runs.front().end() - 1 + in.number() % 3; break;
     case 3: part.metadata.offset = other.metadata.offset; break;
     case 4: run.offset = other.runs.back().end() - in.number() % 3; break;
     case 5: run.offset -= in.number() % 600; break;
