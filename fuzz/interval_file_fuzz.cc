@@ -437,6 +437,9 @@ void check_root(Input in) {
   check(decoded.has_value() == is_right(root, tail), "a root is decoded where it is right");
   if (!decoded) return;
   check(encode(*decoded) == bytes, "a root is coded in one way");
+  Root overlapping = root;
+  overlapping.parts.back().metadata.offset = overlapping.parts.back().runs.back().offset;
+  check(!decode_root(encode(overlapping), tail), "what is stored does not overlap");
   const auto outside = stored_extents(*decoded);
   check(outside && disjoint(*outside) && std::ranges::is_sorted(*outside, {}, &Extent::offset), "extents ascend");
   check(std::ranges::none_of(*outside, in_tail), "they lie outside the tail");
