@@ -52,7 +52,10 @@ constexpr std::array kTable{
         "as "
         "much again as the file holds or more",
         kSame, kAtOpen},
-    HintEntry{"stridio_wait_seconds", "60", kNumber, "how long that may take; then the opening fails", kSame, kAtOpen},
+    HintEntry{"stridio_wait_seconds", "60", kNumber,
+              "how long that may take; then the opening fails, and after a second where the file is truncated or "
+              "damaged and stays so",
+              kSame, kAtOpen},
     HintEntry{
         "stridio_commit", "direct", "direct, atomic",
         "atomic: a flat file opened for writing is written beside, as `.NAME.stridio-commit`, and takes its place at "
