@@ -46,6 +46,7 @@ TESTS = {
     "replacement": ("replacement_test", [], None),
     "conflicts": ("conflicts_test", [], None),
     "profiles": ("profiles_test", [], None),
+    "interval_crash": ("interval_crash_test", [], None),
     "interval_fault": ("interval_fault_test", [], None),
     "interval_fuzz": ("interval_fuzz", ["-max_total_time=60", "-max_len=4096", "-len_control=0", "-seed=1",
                                         "-rss_limit_mb=1024", "-timeout=5"], None),
