@@ -190,8 +190,8 @@ class Bench:
             limit = self.median(case, "limit")
             for mpi in self.mpis:
                 where = f"{storage}, {workload}, {mpi.name}, {ranks} ranks"
-                own = {mode: self.median(case, f"{mpi.name} stridio {mode}") for mode in INTERVAL}
-                for mode in INTERVAL:
+                own = {mode: self.median(case, f"{mpi.name} stridio {mode}") for mode in (*INTERVAL, CACHED[1])}
+                for mode in own:
                     yield f"{where}: interval, {mode.partition(':')[0]} / limit", own[mode] / limit, "<=", 1.2
                 stock = self.median(case, f"{mpi.name} stock independent:")
                 if workload == "tile":

@@ -7,11 +7,17 @@
 #include <chrono>
 #include <thread>
 
+#include "base/guarded.h"
 #include "base/text.h"
 #include "collective/agreement.h"
 #include "file/file_impl.h"
 
 namespace stridio {
+namespace {
+
+constexpr Bytes kOfLongWrite = 4;  // what is as much of a long write goes by itself
+
+}  // namespace
 
 // The same on all ranks. Unasked only where nobody could see a write before the commit anyway: not another rank, which a message
 // may tell that something has been written (so parallel HDF5 and PnetCDF order their accesses), nor another program.
@@ -21,10 +27,22 @@ bool FileImpl::may_keep() const {
   return cache_ && !atomic_ && !shown_ && (wanted == Switch::kEnable || (wanted == Switch::kAutomatic && alone));
 }
 
-// Whether an independent write is worth it: always if asked for, else where its bytes cost the storage less than a request.
+// To an interval file whatever is kept goes by one long write, so it goes as soon as it makes one: where storage is near by this
+// thread, as bytes that a core's cache still has; where it is far in the background, while the program computes.
+Bytes FileImpl::long_write() const { return summed_requests(parts_.profile).longest_written; }
+
+Bytes FileImpl::cache_budget() const {
+  const bool goes_on = parts_.interval && !parts_.profile.write.waits();
+  return goes_on ? std::min(parts_.hints.cache_bytes, long_write()) : parts_.hints.cache_bytes;
+}
+
+// Whether a write is worth it: if asked for, where there will be room, and an interval file would not take it as well as it is;
+// else where its bytes cost the storage less than a request.
 bool FileImpl::keeps(Bytes bytes) const {
-  return may_keep() &&
-         (parts_.hints.cache == Switch::kEnable || static_cast<double>(bytes) < parts_.profile.write.request_bytes());
+  if (!may_keep()) return false;
+  if (parts_.hints.cache != Switch::kEnable) return static_cast<double>(bytes) < parts_.profile.write.request_bytes();
+  const bool is_long = parts_.interval && bytes >= long_write() / kOfLongWrite;
+  return bytes <= cache_->budget() && !is_long;
 }
 
 Storage& FileImpl::seen_storage() {
@@ -34,6 +52,7 @@ Storage& FileImpl::seen_storage() {
 
 Result<Bytes> FileImpl::keep(const Pattern& file, const Memory& memory, bool collective) {
   RETURN_IF_ERROR(cache_->put(file, memory));
+  if (parts_.interval && parts_.profile.write.waits() && cache_->newest() >= long_write()) drain_beside();
   const std::string why = !wants_reasons() ? std::string()
                                            : fmt::format("kept in memory until sync or close (stridio_cache): {} in {}",
                                                          counted(file.size(), "byte"), counted(file.runs(), "range"));
@@ -60,9 +79,9 @@ Result<bool> FileImpl::kept_together(const CollectiveRequest& request) {
   };
   const Bytes bytes = request.file.size();
   Status mine = request.invalid ? fail(*request.invalid) : Status();
-  const bool ever = bytes <= parts_.hints.cache_bytes;
+  const bool ever = keeps(bytes), fits = ever && cache_->fits(bytes);
   if (mine && ever) mine = cache_->prepare(bytes);
-  ASSIGN_OR_RETURN(const auto entries, allgather(*parts_.group, Entry{verdict_of(mine), cache_->fits(bytes), ever}));
+  ASSIGN_OR_RETURN(const auto entries, allgather(*parts_.group, Entry{verdict_of(mine), fits, ever}));
   std::vector<Verdict> verdicts;
   bool all_fit = true, all_ever = true;
   for (const Entry& entry : entries) {
@@ -84,6 +103,15 @@ Status FileImpl::drain() {
     lock.try_lock();
   }
   return lock ? hand_on() : Status();
+}
+
+// What fails stays, for the next try to fail or not.
+void FileImpl::drain_beside() {
+  if (draining_beside_.exchange(true)) return;
+  beside_.post_or_run([this] {
+    if (const std::unique_lock lock(draining_, std::try_to_lock); lock) (void)guarded([&] { return hand_on(); });
+    draining_beside_ = false;
+  });
 }
 
 CollectiveRequest FileImpl::request_for(const WriteCache::Batch& batch) {

@@ -199,6 +199,115 @@ TEST(Cached, ThreadsKeepToTheBudget) {
   EXPECT_LE(most, 2 * kBudget + kThreads * kCall) << "a batch on its way, and what fits meanwhile";
 }
 
+// Takes no data until it is told to.
+class ShutStorage : public Wrapped {
+ public:
+  ShutStorage(std::unique_ptr<Storage> inner, std::atomic<bool>& opened, std::atomic<Bytes>& come)
+      : Wrapped(std::move(inner)), opened_(opened), come_(come) {}
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    if (!opened_) return fail(Code::kNoSpace, "shut");
+    ASSIGN_OR_RETURN(const Transferred moved, Wrapped::writev(extents, memory));
+    come_ += moved.bytes;
+    return moved;
+  }
+
+ private:
+  std::atomic<bool>& opened_;
+  std::atomic<Bytes>& come_;
+};
+
+constexpr Bytes kShort = Bytes{64} << 10;
+
+// An interval file on storage that answers after so many seconds, as its profile says.
+struct OneInterval {
+  explicit OneInterval(Group& group, double request_seconds) {
+    Profile profile;
+    profile.write.request_seconds = request_seconds;
+    std::vector<std::string> warnings;
+    auto interval = IntervalFile::open(
+        group, std::make_unique<ShutStorage>(open_memory(inner, {.read = true, .write = true}), opened, come), true, {},
+        summed_requests(profile));
+    EXPECT_TRUE(interval) << interval.error().text();
+    IntervalFile* const place = interval->get();
+    opened = false;
+    come = 0;
+    file =
+        std::make_unique<FileImpl>(FileParts{.group = std::shared_ptr<Group>(&group, [](Group*) {}),
+                                             .storage = std::move(*interval),
+                                             .interval = place,
+                                             .report = std::make_unique<Report>(),
+                                             .mode = kCreate,
+                                             .hints = apply_hints({}, {{"stridio_cache", "enable"}}, "test", warnings),
+                                             .path = {},
+                                             .report_directory = {},
+                                             .profile = profile});
+    EXPECT_TRUE(file->begin());
+  }
+  Status write(Bytes length) {
+    Data data(static_cast<std::size_t>(length), static_cast<std::byte>(written.size() / 1000));
+    RETURN_IF_ERROR(file->transfer(access_of(Direction::kWrite, false, std::ssize(written), data)));
+    written.insert(written.end(), data.begin(), data.end());
+    return {};
+  }
+  Data content() {
+    Data data(written.size());
+    EXPECT_TRUE(file->transfer(access_of(Direction::kRead, false, 0, data)));
+    return data;
+  }
+
+  std::shared_ptr<MemoryFile> inner = make_memory_file();
+  std::atomic<bool> opened = true;
+  std::atomic<Bytes> come = 0;
+  std::unique_ptr<FileImpl> file;
+  Data written;
+};
+
+TEST(CachedInterval, LongWritesAreNotKeptAndComeBehindWhatIs) {
+  run_threads(1, {}, [&](Group& group) {
+    OneInterval one(group, 1e-6);
+    ASSERT_TRUE(one.write(kShort));
+    EXPECT_FALSE(one.write(4 * kShort)) << "what is kept is to go first";
+    EXPECT_EQ(one.content(), one.written) << "still kept";
+    one.opened = true;
+    ASSERT_TRUE(one.write(4 * kShort));
+    EXPECT_GE(one.come, 5 * kShort);
+    EXPECT_EQ(one.content(), one.written);
+    ASSERT_TRUE(one.file->close());
+  });
+}
+
+TEST(CachedInterval, NearStorageGetsWhatMakesALongWrite) {
+  run_threads(1, {}, [&](Group& group) {
+    OneInterval one(group, 1e-6);
+    const auto kept = Profile{}.staging / kShort;
+    for (Bytes i = 0; i < kept - 1; ++i) ASSERT_TRUE(one.write(kShort));
+    EXPECT_EQ(one.come, 0);
+    one.opened = true;
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(one.write(kShort));
+    EXPECT_GE(one.come, (kept - 1) * kShort);
+    EXPECT_EQ(one.content(), one.written);
+    ASSERT_TRUE(one.file->close());
+  });
+}
+
+TEST(CachedInterval, FarStorageGetsItInTheBackground) {
+  run_threads(1, {}, [&](Group& group) {
+    OneInterval one(group, 1e-3);
+    const Bytes longest = Profile{}.longest_staging;
+    while (std::ssize(one.written) < 3 * longest)
+      ASSERT_TRUE(one.write(kShort)) << "nobody is told of what can be tried again";
+    EXPECT_EQ(one.content(), one.written);
+    one.opened = true;
+    ASSERT_TRUE(one.write(kShort));
+    for (int waited = 0; one.come < 3 * longest && waited < 10000; ++waited)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_GE(one.come, 3 * longest);
+    ASSERT_TRUE(one.write(kShort));
+    EXPECT_EQ(one.content(), one.written);
+    ASSERT_TRUE(one.file->close());
+  });
+}
+
 class CachedLayouts : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(CachedLayouts, AFailedSyncLosesNothing) {

@@ -39,7 +39,7 @@ std::uint64_t fingerprint(const View& view) {
 
 FileImpl::FileImpl(FileParts parts) : parts_(std::move(parts)), shown_(parts_.hints.visible_at_once) {
   note_layout();
-  if (parts_.mode.writes()) cache_ = std::make_unique<WriteCache>(*parts_.storage, parts_.hints.cache_bytes);
+  if (parts_.mode.writes()) cache_ = std::make_unique<WriteCache>(*parts_.storage, cache_budget());
   if (parts_.checks) conflicts_ = std::make_unique<Conflicts>();
 }
 
@@ -92,6 +92,7 @@ Status FileImpl::close() {
     const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
     const Status intact = agree(*parts_.group, shared_.pointer->intact());  // and nobody uses the pointer any more
     Status committed = check_conflicts();
+    beside_.wait();
     if (!parts_.mode.delete_on_close) {
       if (const Status flushed = flush_together(); !flushed) committed = flushed;
       if (committed && parts_.interval) committed = parts_.interval->commit();

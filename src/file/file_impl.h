@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/worker.h"
 #include "collective/collective.h"
 #include "file/conflicts.h"
 #include "file/file.h"
@@ -80,12 +81,15 @@ class FileImpl final : public File {
   Result<CollectiveOutcome> move_together(CollectiveRequest& request);
 
   // Writes that are kept (cached.cc).
+  Bytes long_write() const;
+  Bytes cache_budget() const;
   bool may_keep() const;
   bool keeps(Bytes bytes) const;
   Result<Bytes> keep(const Pattern& file, const Memory& memory, bool collective);
   Result<bool> kept_together(const CollectiveRequest& request);
   Storage& seen_storage();
   Status drain();
+  void drain_beside();
   Status hand_on();
   Status flush_together();
   Status flush_batches();
@@ -125,8 +129,10 @@ class FileImpl final : public File {
   std::unique_ptr<Conflicts> conflicts_;
   std::mutex draining_;                          // who hands on what it keeps,
   std::atomic<bool> flushing_together_ = false;  // with other ranks, who may come late
+  std::atomic<bool> draining_beside_ = false;    // in the background
   std::mutex pointer_mutex_;
   Bytes pointer_ = 0;  // in bytes of the view's data
+  Worker beside_;      // ends before what its tasks use
 };
 
 // Collective: the ranks must agree on what hints must agree on; the first rank prints the warnings.

@@ -100,10 +100,17 @@ bool WriteCache::fits(Bytes bytes) const {
   return bytes <= budget_;
 }
 
+Bytes WriteCache::newest() const {
+  const std::scoped_lock lock(mutex_);
+  return sealed_ || kept_.empty() ? 0 : kept_.back().used;
+}
+
 Result<std::byte*> WriteCache::make_room(Bytes bytes) {
   if (sealed_ || kept_.empty() || kept_.back().capacity - kept_.back().used < bytes) {
     const Bytes capacity = std::max(bytes, budget_);
-    std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[static_cast<std::size_t>(capacity)]);
+    std::unique_ptr<std::byte[]> memory;
+    if (capacity == budget_) memory = std::move(spare_);
+    if (!memory) memory.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(capacity)]);
     if (!memory)
       return fail(Code::kNoMemory, "out of memory for what is written and kept until MPI_File_sync or close");
     if (!sealed_ && !kept_.empty() && kept_.back().used == 0) kept_.pop_back();
@@ -152,6 +159,7 @@ WriteCache::Batch WriteCache::oldest() {
 void WriteCache::drop() {
   const std::scoped_lock lock(mutex_);
   if (kept_.size() > 1) {
+    if (kept_.front().capacity == budget_) spare_ = std::move(kept_.front().bytes);
     kept_.pop_front();
   } else {  // its memory serves again
     kept_.front().log.clear();

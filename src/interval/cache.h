@@ -20,6 +20,9 @@ class WriteCache final : public Storage {
   bool empty() const;
   // Whether put() of so many bytes keeps to the budget.
   bool fits(Bytes bytes) const;
+  Bytes budget() const { return budget_; }
+  // So many bytes have been put since the last oldest().
+  Bytes newest() const;
 
   // Takes the memory that put() of so many bytes needs. kNoMemory.
   Status prepare(Bytes bytes);
@@ -74,8 +77,9 @@ class WriteCache final : public Storage {
   Storage& storage_;
   const Bytes budget_;
   mutable std::mutex mutex_;
-  std::deque<Kept> kept_;  // the oldest first; the last takes what is put,
-  bool sealed_ = false;    // where it is not on its way
+  std::deque<Kept> kept_;               // the oldest first; the last takes what is put,
+  bool sealed_ = false;                 // where it is not on its way
+  std::unique_ptr<std::byte[]> spare_;  // of the budget's length: memory that has been used costs no page faults
 };
 
 }  // namespace stridio
