@@ -103,6 +103,7 @@ void run_rank(Group& group, World& world, std::uint64_t seed) {
   if (draw(common, 1, 2) == 1) {
     requests.longest_read = draw(common, 1, 60000);
     requests.longest_written = draw(common, 1, 60000);
+    requests.read = {.depth = static_cast<int>(draw(common, 1, 4)), .unit = draw(common, 1000, 40000)};
     requests.write = {.depth = static_cast<int>(draw(common, 1, 4)),
                       .unit = draw(common, 1000, 40000),
                       .extend_first = draw(common, 1, 2) == 1};
@@ -387,6 +388,33 @@ TEST(IntervalFile, WhatIsExpectedIsStoredTogether) {
       EXPECT_TRUE(*seen == Data(3 * kPiece, std::byte{7}));
     });
   }
+}
+
+// Written by windows of all columns, read by columns: of far storage what lies together in a window is one request.
+TEST(IntervalFile, FarReadsGatherWhatLiesTogether) {
+  constexpr Bytes kPart = 5000, kWindows = 8, kColumn = kPart * kWindows, kColumns = 12;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true, {}, {.read = {.depth = 4}});
+    ASSERT_TRUE(opened);
+    Random random(1);
+    Oracle oracle;
+    for (Bytes window = 0; window < kWindows; ++window) {
+      std::vector<Extent> parts;
+      for (Bytes column = 0; column < kColumns; ++column) parts.push_back({column * kColumn + window * kPart, kPart});
+      Data data = random_data(random, kColumns * kPart);
+      ASSERT_TRUE(write_list(**opened, parts, data));
+      oracle.write(parts, data);
+    }
+    ASSERT_TRUE((*opened)->commit());
+    const Extent half{0, kColumns / 2 * kColumn};
+    Data data(static_cast<std::size_t>(half.length));
+    const auto moved = (*opened)->read(half, data.data());
+    ASSERT_TRUE(moved);
+    EXPECT_LE(moved->requests, kWindows);
+    EXPECT_TRUE(data == oracle.read(half));
+  });
 }
 
 // An access that goes by windows says how long it is.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "access/deep.h"
 #include "base/copy_bytes.h"
 #include "base/crc32c.h"
 #include "base/page_buffer.h"
@@ -61,6 +62,7 @@ class Reader {
       : storage_(storage),
         from_(from),
         longest_(requests.longest_read),
+        deep_(requests.read),
         least_mapped_(requests.least_mapped),
         calls_a_page_(requests.calls_a_page),
         sums_(sums) {
@@ -286,6 +288,7 @@ class Reader {
   };
 
   static bool before(const Wanted& a, const Wanted& b) { return a.stored < b.stored; }
+  static bool before_cell(const Cell& a, const Cell& b) { return a.stored.offset < b.stored.offset; }
 
   Status fetch() {
     for (Source& source : sources_) {
@@ -543,6 +546,8 @@ class Reader {
 
   Status fetch_batch() {
     Bytes staged = 0, all = 0;
+    if (!std::is_sorted(batch_.begin(), batch_.end(), before_cell))
+      std::sort(batch_.begin(), batch_.end(), before_cell);
     for (Cell& cell : batch_) {
       cell.in_place = in_place(cell);
       staged += staged_of(cell);
@@ -559,7 +564,7 @@ class Reader {
       lay_out(cell, staging);
       all += cell.stored.length;
     }
-    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
+    ASSIGN_OR_RETURN(const Transferred got, transfer_deep(storage_, Direction::kRead, extents, spans_, deep_));
     requests_ += got.requests;
     if (got.bytes < all) return truncated(storage_);
     for (const Cell& cell : batch_) {
@@ -581,6 +586,7 @@ class Reader {
   Storage& storage_;
   const Intervals& from_;
   const Bytes longest_;  // request
+  const Deep deep_;
   const Bytes least_mapped_;
   const double calls_a_page_;
   Stores stores_ = Stores::kCached;
@@ -637,7 +643,8 @@ Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> tol
       stored.push_back(left[stored.size()].stored);
     std::vector<std::byte> bytes(static_cast<std::size_t>(all));
     const Span span{bytes.data(), all};
-    ASSIGN_OR_RETURN(const Transferred got, storage.readv(stored, {&span, 1}));
+    ASSIGN_OR_RETURN(const Transferred got,
+                     transfer_deep(storage, Direction::kRead, stored, {&span, 1}, requests.read));
     if (got.bytes < all) return truncated(storage);
     const std::byte* at = bytes.data();
     for (std::size_t i = 0; i < stored.size(); at += stored[i++].length)

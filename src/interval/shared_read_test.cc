@@ -88,7 +88,8 @@ SummedRequests random_requests(Random& random) {
   const double calls_a_page[] = {0, 1, 1e9};
   return {.longest_read = draw(random, 1, 100000),
           .least_mapped = least_mapped[draw(random, 0, 2)],
-          .calls_a_page = calls_a_page[draw(random, 0, 2)]};
+          .calls_a_page = calls_a_page[draw(random, 0, 2)],
+          .read = {.depth = static_cast<int>(draw(random, 1, 4)), .unit = draw(random, 1000, 40000)}};
 }
 
 // By one to three calls.

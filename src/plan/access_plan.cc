@@ -295,6 +295,7 @@ SummedRequests summed_requests(const Profile& profile) {
   SummedRequests requests{.waits = far,
                           .longest_read = far ? profile.longest_staging : cached,
                           .longest_written = far ? profile.longest_staging : profile.staging,
+                          .read = deep_of(profile.read),
                           .write = deep_of(profile.write)};
   const double calling = profile.read.byte_seconds + profile.read.request_seconds / static_cast<double>(cached);
   const double mapping = profile.run_page_seconds / Profile::kPage + profile.copy_byte_seconds;
@@ -393,11 +394,12 @@ AccessPlan plan_access(const RequestShape& shape, const Caps& caps, const Profil
       std::max(profile.staging, window_for(profile.of(shape.direction), kStagedLatencies, profile.longest_staging));
   plan.columns = chosen->columns;
   if (plan.method == Method::kList && locks_apart(shape, profile, rules)) plan.ranges = 1;
-  if (caps.appends && shape.direction == Direction::kWrite) {
-    plan.deep = {};  // in depth each range would be a request
-    // Half a window is a request, and of scattered memory as much as can be in one pass.
-    plan.window = plan.pipelined ? profile.longest_staging : 2 * profile.staging;
+  if (caps.appends) {
+    plan.deep = {};  // its own: it knows what lies together
     plan.ranges = 1 << 16;
+    // Half a window of a write is a request, and of scattered memory as much as can be in one pass.
+    if (shape.direction == Direction::kWrite)
+      plan.window = plan.pipelined ? profile.longest_staging : 2 * profile.staging;
   }
   if (plan.method == Method::kSieve) {
     plan.window = sieving_window(shape, profile, rules);

@@ -108,7 +108,8 @@ struct SummedRequests {
   Bytes longest_written = Bytes{1} << 20;  // so many are summed, then written by one request
   Bytes least_mapped = kNever;  // but where so many lie together they are mapped, at most kMostMapped at a time
   double calls_a_page = 0;      // so many calls take as long as mapping one page
-  Deep write = {};              // of them; with `extend_first` the last byte of all that is to come is written first,
+  Deep read = {};               // of them
+  Deep write = {};              // and of these; with `extend_first` the last byte of all that is to come is written first,
   Bytes worth_extending = Bytes{2} << 20;  // where that is not less: else requests go one by one
 };
 SummedRequests summed_requests(const Profile& profile);

@@ -520,7 +520,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   Bytes longest = 0;
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(sized.window, longest);
-  plan.deep = deep_of(costs);
+  if (!caps.appends) plan.deep = deep_of(costs);
   plan.slots = longest > plan.window ? totals.under_way + 1 : 2;
   plan.read = profile.read;
   plan.write = profile.write;

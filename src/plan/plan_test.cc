@@ -88,6 +88,18 @@ TEST(Plan, WhatOthersWaitForHasTheirRequestsUnderWay) {
   EXPECT_EQ(plan_access(sparse, kPlain, Profile{}, rules).deep.depth, 1) << "calls to a local file take turns";
 }
 
+TEST(Plan, WhatKnowsHowItIsStoredGathersForItself) {
+  Caps interval;
+  interval.appends = true;
+  for (const Direction direction : {Direction::kRead, Direction::kWrite}) {
+    const RequestShape sparse = shape_of(direction, pieces(10000, 4096, 16384), Pattern::run(0, 10000 * 4096));
+    EXPECT_GT(plan_access(sparse, kPlain, far(1e-3, 1e9), {}).deep.depth, 1);
+    const AccessPlan plan = plan_access(sparse, interval, far(1e-3, 1e9), {});
+    EXPECT_EQ(plan.deep.depth, 1);
+    EXPECT_GE(plan.ranges, 10000);
+  }
+}
+
 TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnceWhereItIsFar) {
   const SummedRequests near = summed_requests(Profile());
   EXPECT_LE(near.longest_read, Profile().staging / 2);
@@ -111,6 +123,7 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   EXPECT_TRUE(summed_requests(far_to_read).waits);
   EXPECT_EQ(requests.longest_written, network.longest_staging);
   EXPECT_EQ(requests.least_mapped, SummedRequests::kNever);
+  EXPECT_EQ(requests.read.depth, network.read.depth);
   EXPECT_EQ(requests.write.depth, 16);
   EXPECT_TRUE(requests.write.extend_first);
   EXPECT_LE(requests.write.unit * 4, requests.longest_written / 2) << "few requests of a window are under way";
