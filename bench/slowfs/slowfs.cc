@@ -1,7 +1,8 @@
 // A file system that is as slow as a network's: each request takes a latency, and all bytes share one bandwidth. It
 // passes everything through to a folder, and counts.
 //
-// Requests overlap. The loop has a thread for each request in flight, more than the kernel ever sends here. The kernel
+// It should take little of a machine that it shares with those who use it, which a storage does not: two threads take requests, into
+// buffers that stay in a core's caches, and do what they ask for; a third one answers when that is due. So requests overlap. The kernel
 // would still write one inode one request at a time: always where direct_io is set alone, and beyond the end of the
 // file even with FOPEN_PARALLEL_DIRECT_WRITES. So each open has an inode of its own, as if each process ran on
 // a machine of its own: a lookup of a file always answers with a new node, for which the kernel may keep no entry.
@@ -17,6 +18,7 @@
 #include <fuse3/fuse_lowlevel.h>
 #include <linux/fuse.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -24,8 +26,12 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -38,7 +44,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr char kCountsName[] = ".slowfs-counts";  // in the root: reading gives JSON, writing sets all to 0
 constexpr double kDirectorySeconds = 1e6;         // directories change here only: the kernel may remember them
-constexpr int kThreads = 256;
+constexpr int kThreads = 2;
 
 // --------------------------------------------------------------------------------------------------- the slow link ---
 
@@ -112,23 +118,105 @@ Link& network() {
   return instance;
 }
 
-// The work is done at once, and what is left of the time slept.
-template <typename Work>
-ssize_t transfer(bool writes, Work work) {
-  const auto arrival = Clock::now();
-  network().arrive();
-  const ssize_t bytes = work();
-  const int error = errno;
-  std::this_thread::sleep_until(network().carry(arrival, std::max<ssize_t>(bytes, 0)));
-  network().leave(writes, std::max<ssize_t>(bytes, 0));
-  errno = error;
-  return bytes;
+// What is to be done later, by one thread, which starts with the first of it.
+class Later {
+ public:
+  // What is not due yet is left undone.
+  void stop() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_one();
+    if (thread_.joinable()) thread_.join();
+    tasks_.clear();
+  }
+  void at(Clock::time_point due, std::function<void()> task) {
+    const std::scoped_lock lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    const auto added = tasks_.emplace(due, std::move(task));
+    if (added == tasks_.begin()) changed_.notify_one();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      if (tasks_.empty()) {
+        changed_.wait(lock);
+      } else if (const auto due = tasks_.begin()->first; due > Clock::now()) {
+        changed_.wait_until(lock, due);
+      } else {
+        const auto task = tasks_.extract(tasks_.begin());
+        lock.unlock();
+        task.mapped()();
+        lock.lock();
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::multimap<Clock::time_point, std::function<void()>> tasks_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+Later& later() {
+  static Later instance;
+  return instance;
 }
 
-// A request without data.
-void small(long Counts::*kind = &Counts::others) {
+// The work is done at once, and what comes of it answered when it is due: a number of bytes, or -1 and errno.
+template <typename Work, typename Answer>
+void transfer(bool writes, Work work, Answer answer) {
+  const auto arrival = Clock::now();
+  network().arrive();
+  const ssize_t result = work();
+  const int error = errno;
+  const long bytes = std::max<ssize_t>(result, 0);
+  later().at(network().carry(arrival, bytes), [=] {
+    network().leave(writes, bytes);
+    errno = error;
+    answer(result);
+  });
+}
+
+// A request without data, whose work is done when it is answered.
+void small(std::function<void()> work, long Counts::*kind = &Counts::others) {
   network().count(kind);
-  std::this_thread::sleep_until(network().carry(Clock::now(), 0));
+  later().at(network().carry(Clock::now(), 0), std::move(work));
+}
+
+// Where what was read waits for its answer: memory that is used again, the last first.
+class Buffers {
+ public:
+  std::shared_ptr<char> take(size_t size) {
+    std::unique_ptr<std::vector<char>> buffer;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!free_.empty()) {
+        buffer = std::move(free_.back());
+        free_.pop_back();
+      }
+    }
+    if (!buffer) buffer = std::make_unique<std::vector<char>>();
+    if (buffer->size() < size) buffer->resize(size);
+    char* const data = buffer->data();
+    return {data, [this, kept = buffer.release()](char*) {
+              const std::scoped_lock lock(mutex_);
+              free_.emplace_back(kept);
+            }};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<std::vector<char>>> free_;
+};
+
+Buffers& buffers() {
+  static Buffers instance;
+  return instance;
 }
 
 // ----------------------------------------------------------------------------------------------------------- nodes ---
@@ -179,24 +267,27 @@ void forget(fuse_req_t request, fuse_ino_t number, uint64_t) {
   fuse_reply_none(request);
 }
 
-void getattr(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
+void reply_attributes(fuse_req_t request, fuse_ino_t number) {
   struct stat attributes;
-  if (!is_counts(number)) small();
   if (describe(number, &attributes) != 0) return reply(request, -1);
   fuse_reply_attr(request, &attributes, 0);
 }
 
+void getattr(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
+  if (is_counts(number)) return reply_attributes(request, number);
+  small([=] { reply_attributes(request, number); });
+}
+
 void setattr(fuse_req_t request, fuse_ino_t number, struct stat* wanted, int which, fuse_file_info*) {
-  struct stat attributes;
-  const std::string path = path_of(number);
-  int result = 0;
-  if (!is_counts(number)) {
-    small();
-    if (which & FUSE_SET_ATTR_SIZE) result = truncate(path.c_str(), wanted->st_size);
-    if (result == 0 && which & FUSE_SET_ATTR_MODE) result = chmod(path.c_str(), wanted->st_mode);
-  }
-  if (result != 0 || describe(number, &attributes) != 0) return reply(request, -1);
-  fuse_reply_attr(request, &attributes, 0);
+  if (is_counts(number)) return reply_attributes(request, number);
+  small([=, size = wanted->st_size, mode = wanted->st_mode] {
+    const std::string path = path_of(number);
+    int result = 0;
+    if (which & FUSE_SET_ATTR_SIZE) result = truncate(path.c_str(), size);
+    if (result == 0 && which & FUSE_SET_ATTR_MODE) result = chmod(path.c_str(), mode);
+    if (result != 0) return reply(request, -1);
+    reply_attributes(request, number);
+  });
 }
 
 // ---------------------------------------------------------------------------------------------- names and folders ---
@@ -204,31 +295,32 @@ void setattr(fuse_req_t request, fuse_ino_t number, struct stat* wanted, int whi
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) { reply_entry(request, parent, name); }
 
 void make_node(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
-  small();
-  if (mknodat(at(parent).fd, name, mode, device) != 0) return reply(request, -1);
-  reply_entry(request, parent, name);
+  small([=, name = std::string(name)] {
+    if (mknodat(at(parent).fd, name.c_str(), mode, device) != 0) return reply(request, -1);
+    reply_entry(request, parent, name.c_str());
+  });
 }
 
 void make_folder(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
-  small();
-  if (mkdirat(at(parent).fd, name, mode) != 0) return reply(request, -1);
-  reply_entry(request, parent, name);
+  small([=, name = std::string(name)] {
+    if (mkdirat(at(parent).fd, name.c_str(), mode) != 0) return reply(request, -1);
+    reply_entry(request, parent, name.c_str());
+  });
 }
 
 void unlink_file(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  small();
-  reply(request, unlinkat(at(parent).fd, name, 0));
+  small([=, name = std::string(name)] { reply(request, unlinkat(at(parent).fd, name.c_str(), 0)); });
 }
 
 void remove_folder(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  small();
-  reply(request, unlinkat(at(parent).fd, name, AT_REMOVEDIR));
+  small([=, name = std::string(name)] { reply(request, unlinkat(at(parent).fd, name.c_str(), AT_REMOVEDIR)); });
 }
 
 void rename_entry(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent, const char* new_name,
                   unsigned flags) {
-  small();
-  reply(request, renameat2(at(parent).fd, name, at(new_parent).fd, new_name, flags));
+  small([=, name = std::string(name), new_name = std::string(new_name)] {
+    reply(request, renameat2(at(parent).fd, name.c_str(), at(new_parent).fd, new_name.c_str(), flags));
+  });
 }
 
 void list_folder(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse_file_info*) {
@@ -260,15 +352,18 @@ void statfs(fuse_req_t request, fuse_ino_t number) {
 // ----------------------------------------------------------------------------------------------------------- files ---
 
 void open_file(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
-  fuse_open_out answer{};
-  answer.open_flags = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
-  if (!is_counts(number)) {
-    small();
-    const int fd = open(path_of(number).c_str(), (file->flags & ~O_NOFOLLOW) | O_CLOEXEC);
+  const auto answer = [request](int fd) {
+    fuse_open_out opened{};
+    opened.fh = static_cast<uint64_t>(fd);
+    opened.open_flags = FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
+    fuse_reply_buf(request, reinterpret_cast<const char*>(&opened), sizeof opened);
+  };
+  if (is_counts(number)) return answer(0);
+  small([=, flags = (file->flags & ~O_NOFOLLOW) | O_CLOEXEC] {
+    const int fd = open(path_of(number).c_str(), flags);
     if (fd < 0) return reply(request, -1);
-    answer.fh = static_cast<uint64_t>(fd);
-  }
-  fuse_reply_buf(request, reinterpret_cast<const char*>(&answer), sizeof answer);
+    answer(fd);
+  });
 }
 
 void release(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) {
@@ -284,11 +379,13 @@ void read_counts(fuse_req_t request, size_t size, off_t offset) {
 
 void read_file(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse_file_info* file) {
   if (is_counts(number)) return read_counts(request, size, offset);
-  thread_local std::vector<char> buffer;
-  buffer.resize(std::max(buffer.size(), size));
-  const ssize_t got = transfer(false, [&] { return pread(static_cast<int>(file->fh), buffer.data(), size, offset); });
-  if (got < 0) return reply(request, -1);
-  fuse_reply_buf(request, buffer.data(), static_cast<size_t>(got));
+  const auto buffer = buffers().take(size);
+  transfer(
+      false, [&] { return pread(static_cast<int>(file->fh), buffer.get(), size, offset); },
+      [=](ssize_t got) {
+        if (got < 0) return reply(request, -1);
+        fuse_reply_buf(request, buffer.get(), static_cast<size_t>(got));
+      });
 }
 
 void write_file(fuse_req_t request, fuse_ino_t number, const char* data, size_t size, off_t offset,
@@ -298,43 +395,53 @@ void write_file(fuse_req_t request, fuse_ino_t number, const char* data, size_t 
     fuse_reply_write(request, size);
     return;
   }
-  const ssize_t done = transfer(true, [&] { return pwrite(static_cast<int>(file->fh), data, size, offset); });
-  if (done < 0) return reply(request, -1);
-  fuse_reply_write(request, static_cast<size_t>(done));
+  transfer(
+      true,
+      [&] {
+        static std::mutex turn;  // where the kernel's would be waited for by spinning
+        const std::scoped_lock lock(turn);
+        return pwrite(static_cast<int>(file->fh), data, size, offset);
+      },
+      [=](ssize_t done) {
+        if (done < 0) return reply(request, -1);
+        fuse_reply_write(request, static_cast<size_t>(done));
+      });
 }
 
 void sync_file(fuse_req_t request, fuse_ino_t number, int, fuse_file_info* file) {
   if (is_counts(number)) return reply(request, 0);
-  small();
-  reply(request, fsync(static_cast<int>(file->fh)));
+  small([=, fd = static_cast<int>(file->fh)] { reply(request, fsync(fd)); });
 }
 
 void allocate(fuse_req_t request, fuse_ino_t number, int mode, off_t offset, off_t length, fuse_file_info* file) {
   if (is_counts(number)) return reply(request, 0);
-  small();
-  reply(request, fallocate(static_cast<int>(file->fh), mode, offset, length));
+  small([=, fd = static_cast<int>(file->fh)] { reply(request, fallocate(fd, mode, offset, length)); });
 }
 
 void ask_lock(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock) {
-  small(&Counts::locks);
   lock->l_pid = 0;  // as locks of a descriptor want it
-  if (fcntl(static_cast<int>(file->fh), F_OFD_GETLK, lock) != 0) return reply(request, -1);
-  fuse_reply_lock(request, lock);
+  const auto ask = [request, fd = static_cast<int>(file->fh), asked = *lock]() mutable {
+    if (fcntl(fd, F_OFD_GETLK, &asked) != 0) return reply(request, -1);
+    fuse_reply_lock(request, &asked);
+  };
+  small(ask, &Counts::locks);
 }
 
 // A waiter asks again and again, so that its end (a signal) can be heard.
-void set_lock(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock, int waits) {
-  small(&Counts::locks);
-  lock->l_pid = 0;
-  int result;
-  while ((result = fcntl(static_cast<int>(file->fh), F_OFD_SETLK, lock)) != 0 && errno == EAGAIN && waits) {
-    if (fuse_req_interrupted(request)) {
-      fuse_reply_err(request, EINTR);
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+void try_lock(fuse_req_t request, int fd, struct flock lock, bool waits) {
+  const int result = fcntl(fd, F_OFD_SETLK, &lock);
+  if (result == 0 || errno != EAGAIN || !waits) return reply(request, result);
+  if (fuse_req_interrupted(request)) {
+    fuse_reply_err(request, EINTR);
+    return;
   }
-  reply(request, result);
+  later().at(Clock::now() + std::chrono::milliseconds(1), [=] { try_lock(request, fd, lock, waits); });
+}
+
+void set_lock(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock, int waits) {
+  lock->l_pid = 0;
+  small([=, fd = static_cast<int>(file->fh), wanted = *lock] { try_lock(request, fd, wanted, waits != 0); },
+        &Counts::locks);
 }
 
 // ------------------------------------------------------------------------------------------------------------ main ---
@@ -377,6 +484,7 @@ int serve(const std::string& mount_point) {
     fuse_loop_cfg_set_idle_threads(config, kThreads);
     status = fuse_session_loop_mt(session, config) < 0;
     fuse_loop_cfg_destroy(config);
+    later().stop();
     fuse_session_unmount(session);
   }
   fuse_remove_signal_handlers(session);
@@ -399,8 +507,9 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   root.fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root.fd < 0) return perror(folder.c_str()), 1;
-  umask(0);                          // the kernel has applied the program's
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // whoever mounts it may be killed
+  umask(0);                           // the kernel has applied the program's
+  prctl(PR_SET_PDEATHSIG, SIGTERM);   // whoever mounts it may be killed
+  setpriority(PRIO_PROCESS, 0, -20);  // no ranks that compute should keep it waiting; where that is allowed
   network().latency = latency_ms * 1e-3;
   network().bandwidth = bandwidth_mb * 1e6;
   return serve(mount_point);
