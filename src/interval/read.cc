@@ -2,10 +2,12 @@
 // stored and fetched cell by cell, many cells in one mapping or request, since a cell is what a checksum can be verified of.
 // From a mapping only the pieces are copied. By a request, a cell of few pieces goes straight to where they belong in the
 // user's memory, and only what is between them to a buffer. Who reads together with others has all of few cells: then pieces are
-// read alone where that takes less, and each is summed for itself (read_sums.h).
+// read alone where that takes less, and each is summed for itself (read_sums.h). Where storage is far, cells that lie together are
+// a request, and of many that are under way at once each is verified and copied as it comes.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -14,6 +16,9 @@
 #include "access/deep.h"
 #include "base/copy_bytes.h"
 #include "base/crc32c.h"
+#include "base/crew.h"
+#include "base/guarded.h"
+#include "base/of_process.h"
 #include "base/page_buffer.h"
 #include "interval/generation.h"
 #include "interval/read_sums.h"
@@ -28,7 +33,9 @@ constexpr std::size_t kMostWanted = 1 << 17;
 constexpr std::size_t kMostFound = 2 * kMostWanted;  // in stored order
 constexpr std::size_t kMostCells = 4096;             // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
-constexpr double kWellUsed = 0.75;    // of cells: so much of their bytes are wanted
+constexpr Bytes kLeastInPlaceFar =
+    8192;  // a request has so many pages of memory at most (FUSE: 256), and a short piece takes two
+constexpr double kWellUsed = 0.75;             // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
 
 using Wanted = StoredPiece;
@@ -317,7 +324,7 @@ class Reader {
       for (std::size_t i = 0; !mapped && i < group.size(); ++i) {
         batch_.push_back(group[i]);
         batch_.back().verify = group[i].run;
-        if (std::ssize(batch_) >= longest_ / kCell) RETURN_IF_ERROR(fetch_batch());
+        if (std::ssize(batch_) >= (is_deep() ? kLongestSlice : longest_) / kCell) RETURN_IF_ERROR(fetch_batch());
       }
     }
     return {};
@@ -518,7 +525,7 @@ class Reader {
   // Few pieces, and no byte is wanted twice.
   bool in_place(const Cell& cell) const {
     const auto pieces = std::ssize(cell.wanted);
-    if (pieces > 1 && pieces * kLeastInPlace > cell.stored.length) return false;
+    if (pieces > 1 && pieces * (is_deep() ? kLeastInPlaceFar : kLeastInPlace) > cell.stored.length) return false;
     for (std::size_t i = 1; i < cell.wanted.size(); ++i)
       if (cell.wanted[i].stored < cell.wanted[i - 1].stored + cell.wanted[i - 1].length) return false;
     return true;
@@ -545,7 +552,7 @@ class Reader {
   }
 
   Status fetch_batch() {
-    Bytes staged = 0, all = 0;
+    Bytes staged = 0;
     if (!std::is_sorted(batch_.begin(), batch_.end(), before_cell))
       std::sort(batch_.begin(), batch_.end(), before_cell);
     for (Cell& cell : batch_) {
@@ -556,25 +563,74 @@ class Reader {
       staging_ = page_buffer(staged);
       staging_size_ = staged;
     }
-    std::vector<Extent> extents;
     spans_.clear();
     std::byte* staging = staging_.get();
-    for (Cell& cell : batch_) {
+    for (Cell& cell : batch_) lay_out(cell, staging);
+    RETURN_IF_ERROR(fetch_groups(groups()));
+    batch_.clear();
+    return {};
+  }
+
+  using Group = std::span<const Cell>;
+
+  // Cells that lie together, each group for a request; all in one where requests go one by one.
+  std::vector<Group> groups() const {
+    const Group all = batch_;
+    if (!is_deep()) return {all};
+    std::vector<Group> groups;
+    for (std::size_t first = 0, next = 1; first < all.size(); first = next++) {
+      while (next < all.size() && all[next].stored.offset == all[next - 1].stored.end() &&
+             all[next].stored.end() - all[first].stored.offset <= deep_.unit)
+        ++next;
+      groups.push_back(all.subspan(first, next - first));
+    }
+    return groups;
+  }
+
+  // Who has one verifies and copies it while others are under way.
+  Status fetch_groups(const std::vector<Group>& groups) {
+    std::vector<Result<std::int64_t>> fetched(groups.size(), 0);
+    std::atomic<std::size_t> next = 0;
+    std::atomic<bool> failed = false;
+    const auto work = [&] {
+      for (std::size_t i; !failed && (i = next++) < groups.size();) {
+        fetched[i] = guarded([&] { return fetch_group(groups[i]); });
+        if (!fetched[i]) failed = true;
+      }
+    };
+    if (is_deep())
+      of_process<Crew>().run(std::min(static_cast<std::size_t>(deep_.depth), groups.size()) - 1, work);
+    else
+      work();
+    for (const Result<std::int64_t>& each : fetched) {
+      if (!each) return fail(each.error());
+      requests_ += *each;
+    }
+    return {};
+  }
+
+  // Returns how many requests it took.
+  Result<std::int64_t> fetch_group(Group cells) {
+    std::vector<Extent> extents;
+    Bytes all = 0;
+    for (const Cell& cell : cells) {
       extents.push_back(cell.stored);
-      lay_out(cell, staging);
       all += cell.stored.length;
     }
-    ASSIGN_OR_RETURN(const Transferred got, transfer_deep(storage_, Direction::kRead, extents, spans_, deep_));
-    requests_ += got.requests;
+    const std::size_t first = cells.front().first_span;
+    ASSIGN_OR_RETURN(const Transferred got,
+                     storage_.readv(extents, std::span(spans_).subspan(first, cells.back().last_span - first)));
     if (got.bytes < all) return truncated(storage_);
-    for (const Cell& cell : batch_) {
+    for (const Cell& cell : cells) {
       if (cell.verify && !is_right(cell, sum_of(cell))) return damaged(storage_, cell.stored);
       for (std::size_t i = 0; !cell.in_place && i < cell.wanted.size(); ++i)
         copy(cell.wanted[i], spans_[cell.first_span].data + (cell.wanted[i].stored - cell.stored.offset));
     }
-    batch_.clear();
-    return {};
+    return got.requests;
   }
+
+  // Sums are of one thread.
+  bool is_deep() const { return deep_.depth > 1 && !sums_; }
 
   std::uint32_t sum_of(const Cell& cell) const {
     std::uint32_t sum = 0;
