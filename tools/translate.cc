@@ -15,6 +15,7 @@
 
 #include "base/guarded.h"
 #include "collective/agreement.h"
+#include "file/profiles.h"
 #include "group/threads.h"
 #include "interval/translate.h"
 #include "interval/wait.h"
@@ -113,6 +114,12 @@ struct Opened {
   Storage& storage() const { return interval ? static_cast<Storage&>(*interval) : *flat; }
 };
 
+// What its mount costs, for all alike: as it was measured when a program opened a file there.
+Result<Profile> profile_for(Group& group, const std::string& path) {
+  ASSIGN_OR_RETURN(const auto known, allgather(group, known_profile_of(path).value_or(Profile())));
+  return known.front();
+}
+
 // Collective.
 Result<Opened> open_source(Group& group, const std::string& path) {
   auto storage = open_posix(path, {.read = true});
@@ -121,8 +128,9 @@ Result<Opened> open_source(Group& group, const std::string& path) {
   RETURN_IF_ERROR(agree(group, head ? Status() : fail(head.error())));
   if (head->content() != Head::Content::kIntervals) return Opened{nullptr, *std::move(storage)};
   const bool locks = (*storage)->has_locks();
-  ASSIGN_OR_RETURN(auto interval,
-                   IntervalFile::open(group, *std::move(storage), false, {*std::move(head), nullptr, nullptr}));
+  ASSIGN_OR_RETURN(const Profile profile, profile_for(group, path));
+  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false,
+                                                     {*std::move(head), nullptr, nullptr}, summed_requests(profile)));
   return Opened{std::move(interval), nullptr, locks};
 }
 
@@ -307,7 +315,8 @@ Status Translation::to_intervals(Group& group, const std::string& partial, std::
     RETURN_IF_ERROR(create(group, partial));
     auto storage = open_posix(partial, {.read = true, .write = true});
     RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
-    ASSIGN_OR_RETURN(target, IntervalFile::open(group, *std::move(storage), true));
+    ASSIGN_OR_RETURN(const Profile profile, profile_for(group, partial));
+    ASSIGN_OR_RETURN(target, IntervalFile::open(group, *std::move(storage), true, {}, summed_requests(profile)));
   }
   if (group.rank() == 0 && owners_.unclaimed > 0 && !std::exchange(told_, true))
     fmt::print(stderr, "stridio {}: note: no view has {} bytes; process 0 gets them\n", options_.command,
@@ -326,7 +335,10 @@ Status Translation::to_flat(Group& group, const std::string& partial, std::uniqu
   RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
   const auto before = std::exchange(target, *std::move(storage));
   const std::optional<Earlier> earlier = before ? std::optional<Earlier>({*before, changed_}) : std::nullopt;
-  RETURN_IF_ERROR(move_to_flat(group, source_.storage(), content_, *target, earlier ? &*earlier : nullptr,
+  ASSIGN_OR_RETURN(const Profile profile, profile_for(group, partial));
+  Deep writes = deep_of(profile.write);
+  writes.extend_first = false;  // it has its length
+  RETURN_IF_ERROR(move_to_flat(group, source_.storage(), content_, *target, writes, earlier ? &*earlier : nullptr,
                                [&](double share) { bar_.show(share); }));
   return agree(group, target->sync());
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "access/deep.h"
 #include "base/guarded.h"
 #include "collective/agreement.h"
 
@@ -259,8 +260,8 @@ Status move_to_owners(Group& group, Storage& source, const IntervalMap& content,
   return by_windows(group, content, reading, 1, progress, read, write);
 }
 
-Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Earlier* earlier,
-                    const Progress& progress) {
+Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Deep& writes,
+                    const Earlier* earlier, const Progress& progress) {
   std::vector<std::byte> buffer(static_cast<std::size_t>(kWindow));
   MapCursor changed(earlier ? earlier->changed : IntervalMap());
   const auto copied = [&](Extent window) {
@@ -278,7 +279,8 @@ Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, S
       ASSIGN_OR_RETURN(const Transferred got, source.read(window, buffer.data()));
       RETURN_IF_ERROR(check_whole(got, window.length));
     }
-    RETURN_IF_ERROR(target.write(window, buffer.data()));
+    const Span span{buffer.data(), window.length};
+    RETURN_IF_ERROR(transfer_deep(target, Direction::kWrite, {&window, 1}, {&span, 1}, writes));
     return {};
   };
   const auto ranks = static_cast<std::size_t>(group.size());

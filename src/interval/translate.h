@@ -43,8 +43,8 @@ struct Earlier {
   IntervalMap changed;  // everything but this
 };
 // Collective: the same into a flat file that is all zeros, window by window as a whole; a window in which nothing has changed
-// since an earlier one is copied from there.
-Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Earlier* earlier,
-                    const Progress& progress);
+// since an earlier one is copied from there. `writes`: how the target's requests are under way.
+Status move_to_flat(Group& group, Storage& source, const IntervalMap& content, Storage& target, const Deep& writes,
+                    const Earlier* earlier, const Progress& progress);
 
 }  // namespace stridio

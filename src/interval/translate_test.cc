@@ -128,6 +128,7 @@ TEST(Translate, EveryProcessHasItsViewAndTheBytesAreTheSame) {
       if (group.rank() == 0) oracle.bytes = *read_all(*file);
     });
     const int ranks = static_cast<int>(draw(random, 1, 5)), readers = static_cast<int>(draw(random, 1, 5));
+    const Deep deep{.depth = static_cast<int>(draw(random, 1, 4)), .unit = draw(random, 1000, 100000)};
     std::vector<IntervalMap> views;
     for (int i = 0; i < ranks; ++i) views.push_back(bytes_at(random_extents(random, 50, 100000)));
     std::vector<IntervalMap> expected;
@@ -139,7 +140,7 @@ TEST(Translate, EveryProcessHasItsViewAndTheBytesAreTheSame) {
         const Owners owners = assign(views, content);
         const auto to = opened(group, target, true);
         move_all(group, *from, content, owners, *to, readers);
-        const Status moved = move_to_flat(group, *from, content, *open_memory(flat), nullptr, {});
+        const Status moved = move_to_flat(group, *from, content, *open_memory(flat), deep, nullptr, {});
         EXPECT_TRUE(moved) << moved.error().text();
         if (group.rank() == 0) expected = owners.bytes;
         from.reset();
@@ -205,7 +206,7 @@ TEST(Follow, OnlyWhatChangedIsMovedAndEveryGenerationIsWhole) {
         auto next = open_memory(make_memory_file());
         EXPECT_TRUE(next->resize(now->root().size));
         const std::optional<Earlier> earlier = flat ? std::optional<Earlier>({*flat, content}) : std::nullopt;
-        EXPECT_TRUE(move_to_flat(group, *now, *content_of(*now), *next, earlier ? &*earlier : nullptr, {}));
+        EXPECT_TRUE(move_to_flat(group, *now, *content_of(*now), *next, {}, earlier ? &*earlier : nullptr, {}));
         flat = std::move(next);
         EXPECT_TRUE(*read_all(*flat) == oracle.bytes) << seed + round << " " << generation;
         before = std::move(now);
@@ -259,7 +260,7 @@ TEST(Translate, AFullDiskIsEverybodys) {
       ASSERT_FALSE(moved);
       EXPECT_EQ(moved.error().code, Code::kNoSpace);
       EXPECT_EQ(moved.error().rank, 1);
-      const Status flattened = move_to_flat(group, *open_memory(source), content, *faulty(flat), nullptr, {});
+      const Status flattened = move_to_flat(group, *open_memory(source), content, *faulty(flat), {}, nullptr, {});
       EXPECT_EQ(flattened.has_value(), which > 0);  // of three windows it has one
     });
   }
