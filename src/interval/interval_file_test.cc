@@ -414,6 +414,21 @@ TEST(IntervalFile, FarReadsGatherWhatLiesTogether) {
     ASSERT_TRUE(moved);
     EXPECT_LE(moved->requests, kWindows);
     EXPECT_TRUE(data == oracle.read(half));
+
+    const auto raw = open_memory(file);
+    const Offset wrong =
+        (*opened)->root().parts.front().runs.front().offset + kColumns * kPart;  // of the second window
+    std::byte byte{};
+    ASSERT_TRUE(raw->read({wrong, 1}, &byte));
+    byte ^= std::byte{1};
+    ASSERT_TRUE(raw->write({wrong, 1}, &byte));
+    const auto damaged = (*opened)->read(half, data.data());
+    ASSERT_FALSE(damaged);
+    EXPECT_NE(damaged.error().text().find("is damaged"), std::string::npos) << damaged.error().text();
+    ASSERT_TRUE(raw->resize(wrong));
+    const auto cut = (*opened)->read(half, data.data());
+    ASSERT_FALSE(cut);
+    EXPECT_NE(cut.error().text().find("is truncated"), std::string::npos) << cut.error().text();
   });
 }
 
