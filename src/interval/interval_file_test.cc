@@ -19,6 +19,7 @@
 #include "storage/request.h"
 #include "storage/wrap/fault.h"
 #include "support/sanitized.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -390,13 +391,33 @@ TEST(IntervalFile, WhatIsExpectedIsStoredTogether) {
   }
 }
 
+// How many reads are under way at one time.
+class Counted : public Wrapped {
+ public:
+  Counted(std::unique_ptr<Storage> inner, std::atomic<int>& most) : Wrapped(std::move(inner)), most_(most) {}
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    const int now = ++reading_;
+    for (int seen = most_; seen < now && !most_.compare_exchange_weak(seen, now);) continue;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    auto moved = Wrapped::readv(extents, memory);
+    --reading_;
+    return moved;
+  }
+
+ private:
+  std::atomic<int>& most_;
+  std::atomic<int> reading_ = 0;
+};
+
 // Written by windows of all columns, read by columns: of far storage what lies together in a window is one request.
 TEST(IntervalFile, FarReadsGatherWhatLiesTogether) {
   constexpr Bytes kPart = 5000, kWindows = 8, kColumn = kPart * kWindows, kColumns = 12;
   const auto file = make_memory_file();
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
   run_threads(1, {}, [&](Group& group) {
-    auto opened = IntervalFile::open(group, open_memory(file), true, {}, {.read = {.depth = 4}});
+    std::atomic<int> most = 0;
+    auto opened =
+        IntervalFile::open(group, std::make_unique<Counted>(open_memory(file), most), true, {}, {.read = {.depth = 4}});
     ASSERT_TRUE(opened);
     Random random(1);
     Oracle oracle;
@@ -413,6 +434,8 @@ TEST(IntervalFile, FarReadsGatherWhatLiesTogether) {
     const auto moved = (*opened)->read(half, data.data());
     ASSERT_TRUE(moved);
     EXPECT_LE(moved->requests, kWindows);
+    EXPECT_GT(most, 1);
+    EXPECT_LE(most, 4);
     EXPECT_TRUE(data == oracle.read(half));
 
     const auto raw = open_memory(file);
