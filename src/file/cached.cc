@@ -53,8 +53,9 @@ Storage& FileImpl::seen_storage() {
 Result<Bytes> FileImpl::keep(const Pattern& file, const Memory& memory, bool collective) {
   RETURN_IF_ERROR(cache_->put(file, memory));
   if (parts_.interval && parts_.profile.write.waits() && cache_->newest() >= long_write()) drain_beside();
+  const char* const until = parts_.interval ? "a long write, sync or close" : "sync or close";
   const std::string why = !wants_reasons() ? std::string()
-                                           : fmt::format("kept in memory until sync or close (stridio_cache): {} in {}",
+                                           : fmt::format("kept in memory until {} (stridio_cache): {} in {}", until,
                                                          counted(file.size(), "byte"), counted(file.runs(), "range"));
   parts_.report->count(Direction::kWrite, collective, file.size(), "cache", why);
   explain(collective ? "write_all" : "write", "cache: " + why);
@@ -75,22 +76,23 @@ Result<bool> FileImpl::kept_together(const CollectiveRequest& request) {
   if (!may_keep() || parts_.hints.cache != Switch::kEnable) return false;
   struct Entry {
     Verdict verdict;
-    bool fits, ever;
+    bool fits, ever, empty;
   };
   const Bytes bytes = request.file.size();
   Status mine = request.invalid ? fail(*request.invalid) : Status();
   const bool ever = keeps(bytes), fits = ever && cache_->fits(bytes);
   if (mine && ever) mine = cache_->prepare(bytes);
-  ASSIGN_OR_RETURN(const auto entries, allgather(*parts_.group, Entry{verdict_of(mine), fits, ever}));
+  ASSIGN_OR_RETURN(const auto entries, allgather(*parts_.group, Entry{verdict_of(mine), fits, ever, cache_->empty()}));
   std::vector<Verdict> verdicts;
-  bool all_fit = true, all_ever = true;
+  bool all_fit = true, all_ever = true, all_empty = true;
   for (const Entry& entry : entries) {
     verdicts.push_back(entry.verdict);
     all_fit = all_fit && entry.fits;
     all_ever = all_ever && entry.ever;
+    all_empty = all_empty && entry.empty;
   }
   RETURN_IF_ERROR(worst(verdicts));
-  if (!all_fit) RETURN_IF_ERROR(flush_together());
+  if (!all_fit && !all_empty) RETURN_IF_ERROR(flush_together());
   return all_ever;
 }
 

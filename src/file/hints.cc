@@ -40,7 +40,8 @@ constexpr std::array kTable{
         kSame, kAtOpen},
     HintEntry{"stridio_cache", "automatic", kSwitch,
               "keep writes in each rank's memory until MPI_File_sync, close or a full cache (to an interval file until "
-              "they make a long write; what is long itself is not kept), and read one's own from there; automatic: short writes to an interval file by a rank alone in its communicator; "
+              "they make a long write; what is long itself is not kept), and read one's own from there; automatic: "
+              "short writes to an interval file by a rank alone in its communicator; "
               "not in atomic mode and not with stridio_visibility=immediate",
               kSame},
     HintEntry{"stridio_cache_bytes", "67108864", kBuffer, "bytes that a rank keeps in memory at most", !kSame, kAtOpen},

@@ -33,9 +33,8 @@ constexpr std::size_t kMostWanted = 1 << 17;
 constexpr std::size_t kMostFound = 2 * kMostWanted;  // in stored order
 constexpr std::size_t kMostCells = 4096;             // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
-constexpr Bytes kLeastInPlaceFar =
-    8192;  // a request has so many pages of memory at most (FUSE: 256), and a short piece takes two
-constexpr double kWellUsed = 0.75;             // of cells: so much of their bytes are wanted
+constexpr Bytes kLeastInPlaceFar = 8192;  // a request has some number of pages (FUSE: 256), a short piece takes two
+constexpr double kWellUsed = 0.75;        // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
 
 using Wanted = StoredPiece;
