@@ -398,7 +398,7 @@ void write_file(fuse_req_t request, fuse_ino_t number, const char* data, size_t 
   transfer(
       true,
       [&] {
-        static std::mutex turn;  // where the kernel's would be waited for by spinning
+        static std::mutex turn;  // the kernel's own would be waited for by spinning
         const std::scoped_lock lock(turn);
         return pwrite(static_cast<int>(file->fh), data, size, offset);
       },

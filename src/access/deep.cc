@@ -65,6 +65,17 @@ Result<Transferred> sum(const std::vector<Result<Transferred>>& calls) {
 
 }  // namespace
 
+void at_once(int depth, std::size_t count, const std::function<bool(std::size_t)>& each) {
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> failed = false;
+  const auto work = [&] {
+    for (std::size_t i; !failed && (i = next++) < count;)
+      if (!each(i)) failed = true;
+  };
+  const auto threads = std::min(static_cast<std::size_t>(depth), count);
+  threads > 1 ? of_process<Crew>().run(threads - 1, work) : work();
+}
+
 Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::span<const Extent> extents,
                                   std::span<const Span> memory, const Deep& deep) {
   if (deep.depth <= 1 || extents.empty()) return call(storage, direction, extents, memory);
@@ -73,25 +84,21 @@ Result<Transferred> transfer_deep(Storage& storage, Direction direction, std::sp
   Parts parts = cut(extents, memory, deep.unit);
   if (parts.list.empty()) return Transferred{};
   std::vector<Result<Transferred>> moved(parts.list.size());
-  std::atomic<std::size_t> next = 0;
-  std::atomic<bool> failed = false;
   const auto move = [&](std::size_t i) {
     const Part& part = parts.list[i];
     moved[i] = guarded([&] {
       return call(storage, direction, {&part.extent, 1}, std::span(parts.memory).subspan(part.first, part.count));
     });
-    if (!moved[i]) failed = true;
+    return moved[i].has_value();
   };
-  const auto work = [&] {
-    for (std::size_t i; !failed && (i = next++) < parts.list.size();) move(i);
-  };
+  std::size_t first = 0;
   if (direction == Direction::kWrite && deep.extend_first) {
     const auto last = std::max_element(parts.list.begin(), parts.list.end(),
                                        [](const Part& a, const Part& b) { return a.extent.end() < b.extent.end(); });
     std::iter_swap(parts.list.begin(), last);
-    move(next++);
+    if (!move(first++)) return moved.front();
   }
-  of_process<Crew>().run(std::min(static_cast<std::size_t>(deep.depth), parts.list.size()) - 1, work);
+  at_once(deep.depth, parts.list.size() - first, [&](std::size_t i) { return move(first + i); });
   return sum(moved);
 }
 

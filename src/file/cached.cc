@@ -15,7 +15,7 @@
 namespace stridio {
 namespace {
 
-constexpr Bytes kOfLongWrite = 4;  // what is as much of a long write goes by itself
+constexpr Bytes kOfLongWrite = 4;  // a fourth of a long write is long enough to go by itself
 
 }  // namespace
 

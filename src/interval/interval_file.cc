@@ -505,7 +505,8 @@ Status IntervalFile::reserve(Bytes size) {
 
 Caps IntervalFile::caps() const {
   const Caps stored = storage_->caps();
-  return {.appends = true, .shares_reads = !requests_.waits, .alignment = 1, .preferred = stored.preferred};
+  const bool near = !requests_.waits && requests_.read.depth <= 1;
+  return {.appends = true, .shares_reads = near, .alignment = 1, .preferred = stored.preferred};
 }
 
 tl::unexpected<Error> IntervalFile::too_many() const {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -16,9 +15,7 @@
 #include "access/deep.h"
 #include "base/copy_bytes.h"
 #include "base/crc32c.h"
-#include "base/crew.h"
 #include "base/guarded.h"
-#include "base/of_process.h"
 #include "base/page_buffer.h"
 #include "interval/generation.h"
 #include "interval/read_sums.h"
@@ -589,18 +586,10 @@ class Reader {
   // Who has one verifies and copies it while others are under way.
   Status fetch_groups(const std::vector<Group>& groups) {
     std::vector<Result<std::int64_t>> fetched(groups.size(), 0);
-    std::atomic<std::size_t> next = 0;
-    std::atomic<bool> failed = false;
-    const auto work = [&] {
-      for (std::size_t i; !failed && (i = next++) < groups.size();) {
-        fetched[i] = guarded([&] { return fetch_group(groups[i]); });
-        if (!fetched[i]) failed = true;
-      }
-    };
-    if (is_deep())
-      of_process<Crew>().run(std::min(static_cast<std::size_t>(deep_.depth), groups.size()) - 1, work);
-    else
-      work();
+    at_once(is_deep() ? deep_.depth : 1, groups.size(), [&](std::size_t i) {
+      fetched[i] = guarded([&] { return fetch_group(groups[i]); });
+      return fetched[i].has_value();
+    });
     for (const Result<std::int64_t>& each : fetched) {
       if (!each) return fail(each.error());
       requests_ += *each;
@@ -698,8 +687,7 @@ Status verify_told(Storage& storage, std::span<const std::vector<std::byte>> tol
       stored.push_back(left[stored.size()].stored);
     std::vector<std::byte> bytes(static_cast<std::size_t>(all));
     const Span span{bytes.data(), all};
-    ASSIGN_OR_RETURN(const Transferred got,
-                     transfer_deep(storage, Direction::kRead, stored, {&span, 1}, requests.read));
+    ASSIGN_OR_RETURN(const Transferred got, storage.readv(stored, {&span, 1}));
     if (got.bytes < all) return truncated(storage);
     const std::byte* at = bytes.data();
     for (std::size_t i = 0; i < stored.size(); at += stored[i++].length)
