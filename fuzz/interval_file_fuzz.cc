@@ -681,34 +681,21 @@ std::byte stored_byte(Storage& storage, Offset at) {
   return byte;
 }
 
-void check_whole(Input in) {
-  const auto file = make_file(in, false);
-  if (!file) return;
-  const auto generation = Generation::newest(*file->storage);
-  check(generation.has_value(), "a whole file is opened");
-  check(check_interval_file(*file->storage)->damage.empty(), "a whole file is whole");
-  const Data committed = logical_file(*file);
-  Intervals from{*generation, file->root.size, file->root.size, {}};
-  const auto whole = read_all(*file->storage, from, kByCalls);
-  check(whole && *whole == committed, "what is read is what is stored");
-  const auto in_turns = read_in_turns(*file->storage, from, std::max<Bytes>(1000, file->root.size / 50), kByMappings);
-  check(in_turns && *in_turns == committed, "it is what those read who read together");
-  const auto by_blocks = read_by_blocks(*file->storage, *generation);
-  check(by_blocks && *by_blocks == committed, "it is what those read who read by blocks");
-  check(file->root.live() <= static_cast<Bytes>(committed.size()), "no byte has two places");
-
-  // A bit of its header, its tail or its root is wrong, and right again.
-  for (const Extent& place : {file->header_place, file->root_place}) {
+// A bit of its header, its tail or its root is wrong, and right again.
+void check_wrong_bits(Input& in, const File& file) {
+  for (const Extent& place : {file.header_place, file.root_place}) {
     if (place.empty()) continue;
     const Offset at = place.offset + in.number() % place.length;
-    const std::byte right = stored_byte(*file->storage, at),
+    const std::byte right = stored_byte(*file.storage, at),
                     wrong = right ^ static_cast<std::byte>(1 << in.number() % 8);
-    check(file->storage->write({at, 1}, &wrong).has_value(), "memory can be written");
-    check(!Generation::newest(*file->storage), "a generation with a wrong bit is refused");
-    check(file->storage->write({at, 1}, &right).has_value(), "memory can be written");
+    check(file.storage->write({at, 1}, &wrong).has_value(), "memory can be written");
+    check(!Generation::newest(*file.storage), "a generation with a wrong bit is refused");
+    check(file.storage->write({at, 1}, &right).has_value(), "memory can be written");
   }
+}
 
-  // Cut, and written over.
+// Cut, and written over.
+void check_logs(Input& in, const File& file, Intervals from, const Data& committed) {
   from.cut = from.size = std::min<Bytes>(from.size, in.number() * 4);
   Data seen = committed;
   seen.resize(static_cast<std::size_t>(from.cut));
@@ -730,18 +717,20 @@ void check_whole(Input in) {
   from.size = static_cast<Bytes>(seen.size());
   const auto layers = log.layers();
   from.layers.assign(layers.begin(), layers.end());
-  auto read = read_all(*file->storage, from, kByMappings);
+  auto read = read_all(*file.storage, from, kByMappings);
   check(read && *read == seen, "what was written later is read");
   from.layers = {log.merged()};
-  read = read_all(*file->storage, from, kByMappings);
+  read = read_all(*file.storage, from, kByMappings);
   check(read && *read == seen, "a log can be made one map");
   log.clear();
   check(log.empty(), "a log can be emptied");
+}
 
-  // Another generation takes over what is known of this one; then there is damage.
-  std::vector<Extent> places = {file->header_place};
-  if (!file->root_place.empty()) places.push_back(file->root_place);
-  for (const PartEntry& part : file->root.parts) {
+// Another generation takes over what is known of this one; then there is damage.
+void check_damage(Input& in, const File& file, Generation& before, const Data& committed) {
+  std::vector<Extent> places = {file.header_place};
+  if (!file.root_place.empty()) places.push_back(file.root_place);
+  for (const PartEntry& part : file.root.parts) {
     if (!in_tail(part.metadata)) places.push_back(part.metadata);
     places.insert(places.end(), part.runs.begin(), part.runs.end());
   }
@@ -750,24 +739,44 @@ void check_whole(Input in) {
     const Offset at = place.offset + in.number() % place.length;
     std::byte byte{};
     if (changes == 3) {
-      check(file->storage->resize(at).has_value(), "memory can be cut");
-    } else if (file->storage->read({at, 1}, &byte)->bytes == 1) {
+      check(file.storage->resize(at).has_value(), "memory can be cut");
+    } else if (file.storage->read({at, 1}, &byte)->bytes == 1) {
       byte ^= static_cast<std::byte>(in.number());
-      check(file->storage->write({at, 1}, &byte).has_value(), "memory can be written");
+      check(file.storage->write({at, 1}, &byte).has_value(), "memory can be written");
     }
   }
-  const auto damaged = Generation::newest(*file->storage);
+  const auto damaged = Generation::newest(*file.storage);
   if (!damaged) return;
   if (in.number() % 2 == 0)
-    for (std::size_t i = 0; i < file->maps.size(); ++i) (*damaged)->keep_from(**generation, i);
-  const Intervals rest{*damaged, file->root.size, file->root.size, {}};
-  const auto after = read_all(*file->storage, rest, kByMappings);
+    for (std::size_t i = 0; i < file.maps.size(); ++i) (*damaged)->keep_from(before, i);
+  const Intervals rest{*damaged, file.root.size, file.root.size, {}};
+  const auto after = read_all(*file.storage, rest, kByMappings);
   check(!after || *after == committed, "damage is told, or harmless");
-  const auto turn = std::max<Bytes>(file->root.size / 50, 1 + in.number() % 5000);
-  const auto together = read_in_turns(*file->storage, rest, turn, in.number() % 2 == 0 ? kByCalls : kByMappings);
+  const auto turn = std::max<Bytes>(file.root.size / 50, 1 + in.number() % 5000);
+  const auto together = read_in_turns(*file.storage, rest, turn, in.number() % 2 == 0 ? kByCalls : kByMappings);
   check(!together || *together == committed, "damage is told to those who read together, or harmless");
-  const auto of_blocks = read_by_blocks(*file->storage, *damaged);
+  const auto of_blocks = read_by_blocks(*file.storage, *damaged);
   check(!of_blocks || !*of_blocks || **of_blocks == committed, "damage makes a block wrong, or is harmless");
+}
+
+void check_whole(Input in) {
+  const auto file = make_file(in, false);
+  if (!file) return;
+  const auto generation = Generation::newest(*file->storage);
+  check(generation.has_value(), "a whole file is opened");
+  check(check_interval_file(*file->storage)->damage.empty(), "a whole file is whole");
+  const Data committed = logical_file(*file);
+  const Intervals from{*generation, file->root.size, file->root.size, {}};
+  const auto whole = read_all(*file->storage, from, kByCalls);
+  check(whole && *whole == committed, "what is read is what is stored");
+  const auto in_turns = read_in_turns(*file->storage, from, std::max<Bytes>(1000, file->root.size / 50), kByMappings);
+  check(in_turns && *in_turns == committed, "it is what those read who read together");
+  const auto by_blocks = read_by_blocks(*file->storage, *generation);
+  check(by_blocks && *by_blocks == committed, "it is what those read who read by blocks");
+  check(file->root.live() <= static_cast<Bytes>(committed.size()), "no byte has two places");
+  check_wrong_bits(in, *file);
+  check_logs(in, *file, from, committed);
+  check_damage(in, *file, **generation, committed);
 }
 
 }  // namespace
