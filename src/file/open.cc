@@ -173,23 +173,21 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
   return all;
 }
 
-struct Wanted {
-  bool intervals = false;
-  bool newborn = false;  // the file was not there before
-};
+using Newborn = std::function<Result<IntervalFile::Begun>()>;
 
-// What a file is, its content says; an empty one becomes what is `wanted`, before anything that takes time is done.
-Result<bool> is_interval_file(Storage& storage, const FileParts& parts, const Wanted& wanted,
+// What a file is, its content says; an empty one becomes what is wanted, before anything that takes time is done. `newborn`: a file
+// that was not there before, on storage that is far, becomes one already.
+Result<bool> is_interval_file(Storage& storage, const FileParts& parts, bool wants_intervals, const Newborn& newborn,
                               IntervalFile::Begun& begun) {
-  const auto known = known_profile_of(parts.path);
-  if (wanted.intervals && wanted.newborn && known && known->write.waits()) {
-    ASSIGN_OR_RETURN(begun, IntervalFile::begin_newborn(storage));
-  } else if (wanted.intervals && parts.mode.writes()) {
+  if (newborn) {
+    ASSIGN_OR_RETURN(begun, newborn());
+  } else if (wants_intervals && parts.mode.writes()) {
     ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
     if (begun.head.content() == Head::Content::kOther)
       warn(fmt::format("{} is a flat file and stays one, though an interval file is asked for: delete it before",
                        parts.path));
   } else {
+    const auto known = known_profile_of(parts.path);
     ASSIGN_OR_RETURN(begun.head, Head::read(storage, known && !known->read.waits()));
   }
   return begun.head.content() == Head::Content::kIntervals;
@@ -200,12 +198,12 @@ Error must_be_readable(const std::string& path) {
 }
 
 // By rank 0, for all.
-Result<Learnt> learn(Storage& storage, const std::string& path, FileParts& parts, const Wanted& wanted,
-                     IntervalFile::Begun& begun) {
+Result<Learnt> learn(Storage& storage, const std::string& path, FileParts& parts, bool wants_intervals,
+                     const Newborn& newborn, IntervalFile::Begun& begun) {
   bool interval = false;
   if (parts.readable) {
-    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wanted, begun));
-  } else if (wanted.intervals) {
+    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wants_intervals, newborn, begun));
+  } else if (wants_intervals) {
     return fail(must_be_readable(path));
   }
   parts.profile = profile_of(path);
@@ -223,20 +221,23 @@ Status open_storage(Group& group, const Result<std::string>& path, bool wants_in
   };
   const bool creates = mode.create && !parts.replaces, first = group.rank() == 0;
   Result<std::unique_ptr<Storage>> storage = nullptr;
-  Wanted wanted{.intervals = wants_intervals};
+  bool is_new = false;
+  Newborn newborn;  // ends before the storage
   if (first && creates && wants_intervals) {
     AccessMode new_only = mode;
     new_only.exclusive = true;
     storage = open_as(new_only, parts.hints, creates, open_here);
-    wanted.newborn = storage.has_value();
+    is_new = storage.has_value();
+    const auto known = known_profile_of(parts.path);
+    if (is_new && parts.readable && known && known->write.waits()) newborn = IntervalFile::begin_newborn(**storage);
   }
-  if (first && !wanted.newborn) storage = open_as(mode, parts.hints, creates, open_here);
+  if (first && !is_new) storage = open_as(mode, parts.hints, creates, open_here);
   if (creates) RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
   if (!first) storage = open_as(mode, parts.hints, false, open_here);
   Status mine = storage ? Status() : fail(storage.error());
   IntervalFile::Begun begun{};
   if (storage && first) {
-    if (auto found = learn(**storage, *path, parts, wanted, begun))
+    if (auto found = learn(**storage, *path, parts, wants_intervals, newborn, begun))
       opened.learnt = *found;
     else
       mine = fail(found.error());

@@ -158,7 +158,7 @@ TEST(Newborn, WhatOthersHaveCommittedMeanwhileStays) {
         IntervalFile::Begun begun{};
         if (group.rank() == 0) {
           storage = std::make_unique<Late>(std::move(storage), commit_theirs);
-          auto newborn = IntervalFile::begin_newborn(*storage);
+          auto newborn = IntervalFile::begin_newborn(*storage)();
           ASSERT_TRUE(newborn) << newborn.error().text();
           begun = *std::move(newborn);
         }
@@ -200,7 +200,7 @@ TEST(Newborn, AFlatFileMadeMeanwhileIsSeen) {
     auto storage = std::make_unique<Late>(open_memory(file), [&] {
       ASSERT_TRUE(write_list(*open_memory(file), std::vector<Extent>{{0, 100}}, flat));
     });
-    auto begun = IntervalFile::begin_newborn(*storage);
+    auto begun = IntervalFile::begin_newborn(*storage)();
     ASSERT_TRUE(begun);
     auto opened = IntervalFile::open(group, std::move(storage), true, *std::move(begun));
     ASSERT_TRUE(opened);

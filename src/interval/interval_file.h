@@ -43,8 +43,9 @@ class IntervalFile final : public Storage {
   // By who will write it. Makes an empty file one; what is none stays as it is. kFileInUse where another program, or this one
   // by another handle, has it open for writing.
   static Result<Begun> begin_writing(Storage& storage);
-  // By who has made the storage, which nobody had before: the same, with fewer requests in turn, for storages that are far.
-  static Result<Begun> begin_newborn(Storage& storage);
+  // By who has made the storage, which nobody had before: the same, with fewer requests in turn, for storages that are far. They are
+  // under way when it returns; what it returns is called at most once, waits for them, and outlives neither `storage` nor them.
+  static std::function<Result<Begun>()> begin_newborn(Storage& storage);
   // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
   // storage; of a reader the head alone. `requests`: how data move.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,

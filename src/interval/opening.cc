@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <optional>
 #include <thread>
 
@@ -69,8 +70,10 @@ Status find_nobody(Storage& storage) {
 }  // namespace
 
 struct IntervalFile::Look {
+  Result<Head> born = Head{};
+  std::promise<Result<std::unique_ptr<RangeLock>>> lock = {};
   Status found = {};
-  Worker worker = {};  // ends before it
+  Worker beside = {}, worker = {};  // end before it
 };
 
 Result<Head> IntervalFile::format(Storage& storage) {
@@ -96,22 +99,24 @@ Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
 }
 
 // Its birth harms no interval file, whoever has made it one and committed to it meanwhile; whether anybody has is seen later.
-Result<IntervalFile::Begun> IntervalFile::begin_newborn(Storage& storage) {
-  Result<Head> head = Head{};
-  Result<std::unique_ptr<RangeLock>> lock = nullptr;
-  auto look = std::make_shared<Look>();
-  {
-    Worker beside;
-    beside.post_or_run([&] { head = guarded([&] { return write_birth(storage); }); });
-    lock = guarded([&] { return lock_for_writing(storage); });
-    if (lock || lock.error().code == Code::kUnsupportedOperation)
-      look->worker.post_or_run(
-          [&storage, &found = look->found] { found = guarded([&] { return find_nobody(storage); }); });
-  }
-  if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
-  if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
-  if (!head) return fail(head.error());
-  return Begun{*std::move(head), lock ? *std::move(lock) : nullptr, std::move(look)};
+std::function<Result<IntervalFile::Begun>()> IntervalFile::begin_newborn(Storage& storage) {
+  const auto shared = std::make_shared<Look>();
+  Look& look = *shared;
+  look.beside.post_or_run([&] { look.born = guarded([&] { return write_birth(storage); }); });
+  look.worker.post_or_run([&] {
+    auto lock = guarded([&] { return lock_for_writing(storage); });
+    const bool looks = lock || lock.error().code == Code::kUnsupportedOperation;
+    look.lock.set_value(std::move(lock));
+    if (looks) look.found = guarded([&] { return find_nobody(storage); });
+  });
+  return [shared, &storage]() -> Result<Begun> {
+    auto lock = shared->lock.get_future().get();
+    shared->beside.wait();
+    if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
+    if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
+    if (!shared->born) return fail(shared->born.error());
+    return Begun{*std::move(shared->born), lock ? *std::move(lock) : nullptr, shared};
+  };
 }
 
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
