@@ -148,6 +148,7 @@ Status IntervalFile::commit() {
 }
 
 Status IntervalFile::commit(Flush& flush) {
+  begin_flush(flush);
   // A rank may come late since it waits for what another's thread does with this file: till then nobody is held up.
   struct State {
     bool dirty, superseded;
@@ -159,8 +160,6 @@ Status IntervalFile::commit(Flush& flush) {
   std::unique_lock turn(turnstile_);
   const std::unique_lock epoch(epoch_);
   turn.unlock();
-  moved_ = false;
-  begin_flush(flush);
   const Root& before = seen_.generation->root();
   if (shared_log_) {
     RETURN_IF_ERROR(group_.barrier());  // all have written
@@ -253,9 +252,10 @@ Status IntervalFile::tighten(Bytes written) {
 
 // Where storage is far and nothing else is to be stored, as far as this rank can know.
 void IntervalFile::begin_flush(Flush& flush) {
+  const std::scoped_lock lock(mutex_);
   const Bytes sums = written_.bytes / kCell * static_cast<Bytes>(sizeof(std::uint32_t));
   if (!is_far() || written_.bytes == 0 || sums > kShareOfTail / group_.size()) return;
-  flush.begun = true;
+  flush.covers = appends_;
   flush.worker.post_or_run([&] { flush.done = guarded([&] { return storage_->sync(); }); });
 }
 
@@ -484,7 +484,6 @@ Status IntervalFile::compact(std::vector<Own>& parts) {
 
 // Intervals of this generation, stored anew.
 Result<IntervalFile::Own> IntervalFile::moved(const IntervalMap& map) {
-  moved_ = true;
   Written written;
   std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(kCopied, map.size())));
   std::vector<Extent> extents;
@@ -589,8 +588,10 @@ Status IntervalFile::store(const std::vector<Own>& parts, const Next& next, Flus
   if (!extents.empty()) RETURN_IF_ERROR(storage_->writev(extents, memory));
   flush.worker.wait();
   RETURN_IF_ERROR(flush.done);
-  const bool more = moved_ || !extents.empty() || (written_.bytes > 0 && !flush.begun);
+  durable_ = flush.covers.value_or(durable_);
+  const bool more = appends_ != durable_ || !extents.empty();
   if (more) flush.done = storage_->sync();
+  if (flush.done) durable_ = appends_;
   return flush.done;
 }
 

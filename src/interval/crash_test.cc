@@ -4,7 +4,10 @@
 // one; and go on from there.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "group/threads.h"
 #include "interval/check.h"
@@ -29,6 +32,17 @@ struct Record {
   void add(Operation operation) {
     const std::scoped_lock lock(mutex);
     operations.push_back(std::move(operation));
+  }
+  // Whether one of these becomes the last, within a minute.
+  bool comes(Operation::Kind kind) {
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);;) {
+      {
+        const std::scoped_lock lock(mutex);
+        if (operations.back().kind == kind) return true;
+      }
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::yield();
+    }
   }
 };
 
@@ -169,6 +183,47 @@ void tell_story_in_turn(Story& story, std::uint64_t seed) {
   });
 }
 
+// Where storage is far, what a rank has written becomes durable while it waits for the others to commit; meanwhile another thread of
+// it writes on.
+void tell_story_of_two_threads(Story& story, std::uint64_t seed) {
+  const auto file = make_memory_file();
+  make_file(story, file);
+  SummedRequests requests;
+  requests.write.depth = 4;
+  std::atomic<bool> written = false;
+  run_threads(2, {}, [&](Group& group) {
+    auto opened =
+        IntervalFile::open(group, std::make_unique<RecordingStorage>(open_memory(file), story.record, 1 + group.rank()),
+                           true, {}, requests);
+    ASSERT_TRUE(opened) << opened.error().text();
+    Random common(seed);
+    Data all(200000);
+    for (int epoch = 0; epoch < 30; ++epoch) {
+      Data early = random_data(common, 100000), late = random_data(common, 100000);
+      std::copy(early.begin(), early.end(), all.begin());
+      std::copy(late.begin(), late.end(), all.begin() + 100000);
+      written = false;
+      ASSERT_TRUE(group.barrier());
+      if (group.rank() == 0) {
+        ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{0, 100000}}, early));
+        story.commits.push_back(all);
+        story.record->add({Operation::kCommitBegins});
+        std::thread beside([&] {
+          EXPECT_TRUE(story.record->comes(Operation::kSync));
+          EXPECT_TRUE(write_list(**opened, std::vector<Extent>{{100000, 100000}}, late));
+          written = true;
+        });
+        EXPECT_TRUE((*opened)->commit());
+        beside.join();
+        story.record->add({Operation::kCommitted});
+      } else {
+        while (!written) std::this_thread::yield();
+        ASSERT_TRUE((*opened)->commit());
+      }
+    }
+  });
+}
+
 void apply(Storage& storage, const Operation& operation, Bytes most) {
   if (operation.kind == Operation::kResize) {
     ASSERT_TRUE(storage.resize(operation.extent.length));
@@ -264,6 +319,17 @@ TEST(Crash, LeavesTheLastCommitWhole) {
   }
   EXPECT_TRUE(HasFailure() || crashes > 900) << crashes;
   EXPECT_TRUE(with_tail > 0 && without > 0) << with_tail << " and " << without;
+  std::cout << crashes << " crashes\n";
+}
+
+TEST(Crash, LeavesWholeWhatIsWrittenWhileACommitWaits) {
+  const std::uint64_t seed = seed_of_this_run();
+  SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed));
+  Story story;
+  tell_story_of_two_threads(story, seed);
+  ASSERT_FALSE(HasFailure());
+  const int crashes = crash_everywhere(story, seed);
+  EXPECT_TRUE(HasFailure() || crashes > 900) << crashes;
   std::cout << crashes << " crashes\n";
 }
 

@@ -291,6 +291,8 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   MemoryCursor from(memory);
   RETURN_IF_ERROR(store_runs(appended.stored, from));
   if (!last.empty()) appended.stored.push_back(last);
+  const std::scoped_lock lock(mutex_);
+  ++appends_;
   return appended;
 }
 

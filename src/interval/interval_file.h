@@ -141,7 +141,7 @@ class IntervalFile final : public Storage {
   };
   // What has been written becomes durable while the ranks still agree on what to commit.
   struct Flush {
-    bool begun = false;
+    std::optional<std::uint64_t> covers = {};  // appends; nothing: it has not begun
     Status done = {};
     Worker worker = {};  // ends before it
   };
@@ -249,23 +249,23 @@ class IntervalFile final : public Storage {
   Intervals seen_;                      // without layers
   std::vector<std::size_t> own_parts_;  // of the generation's
   Written written_;
-  std::unique_ptr<SharedLog> shared_log_;  // null: none
-  std::function<bool(Extent)> shown_;      // in atomic mode; as show_at_once() says
-  WriteLog shared_;                        // what was in it; hides the log of written_, which hides
-  std::vector<IntervalMap> others_;        // what others have shared; each hides those behind it
-  IntervalMap failed_;                     // what could not be written and has not been since,
-  Error why_failed_;                       // and why
-  bool published_ = false;                 // what may not be in shared_ yet
-  bool moved_ = false;                     // what a generation has, in this commit
-  Bytes reclaim_at_ = 0;                   // of written_.bytes,
-  Bytes look_at_ = 0;                      // and without what this process has overwritten itself
-  std::vector<Extent> space_;              // of the stored file, for all ranks to take from, in order
-  Bytes taken_ = 0;                        // of it, where there is one rank
-  std::vector<Extent> free_;               // taken by this one, whole cells as a rule, the last to be used first;
-  Extent chunk_;                           // the one in use
-  std::set<Offset> padded_;                // where what was stored ends, and has the rest of its cell to itself
-  bool reuses_ = false;                    // space, in this epoch
-  Bytes expected_ = 0;                     // about to be written
+  std::unique_ptr<SharedLog> shared_log_;    // null: none
+  std::function<bool(Extent)> shown_;        // in atomic mode; as show_at_once() says
+  WriteLog shared_;                          // what was in it; hides the log of written_, which hides
+  std::vector<IntervalMap> others_;          // what others have shared; each hides those behind it
+  IntervalMap failed_;                       // what could not be written and has not been since,
+  Error why_failed_;                         // and why
+  bool published_ = false;                   // what may not be in shared_ yet
+  std::uint64_t appends_ = 0, durable_ = 0;  // that have ended, and how many of them are durable
+  Bytes reclaim_at_ = 0;                     // of written_.bytes,
+  Bytes look_at_ = 0;                        // and without what this process has overwritten itself
+  std::vector<Extent> space_;                // of the stored file, for all ranks to take from, in order
+  Bytes taken_ = 0;                          // of it, where there is one rank
+  std::vector<Extent> free_;                 // taken by this one, whole cells as a rule, the last to be used first;
+  Extent chunk_;                             // the one in use
+  std::set<Offset> padded_;                  // where what was stored ends, and has the rest of its cell to itself
+  bool reuses_ = false;                      // space, in this epoch
+  Bytes expected_ = 0;                       // about to be written
   Offset reach_ = 0;         // behind all that this one has used, or made the file reach, since the last commit
   Offset lengthened_ = 0;    // so far the file reaches, as this one knows
   Offset expected_end_ = 0;  // so far it is to reach: the bytes that come next lie before that; 0: that does not matter
