@@ -30,6 +30,7 @@ constexpr std::size_t kMostWanted = 1 << 17;
 constexpr std::size_t kMostFound = 2 * kMostWanted;  // in stored order
 constexpr std::size_t kMostCells = 4096;             // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
+constexpr Bytes kLongPiece = Bytes{8} << 10;
 constexpr Bytes kLeastInPlaceFar = 8192;  // a request has some number of pages (FUSE: 256), a short piece takes two
 constexpr double kWellUsed = 0.75;        // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
@@ -457,10 +458,20 @@ class Reader {
     return static_cast<double>(pieces) < static_cast<double>(length / Profile::kPage) * calls_a_page_;
   }
 
+  // Whether calls read the pieces as fast as they are copied.
+  static bool are_long(std::span<const Cell> cells) {
+    Bytes bytes = 0, pieces = 0;
+    for (const Cell& cell : cells) {
+      bytes += cell.bytes;
+      pieces += std::ssize(cell.wanted);
+    }
+    return bytes >= pieces * kLongPiece;
+  }
+
   // False where they are not worth a mapping, or cannot be mapped.
   Result<bool> fetch_mapped(std::span<const Cell> cells) {
     const Extent range{cells.front().stored.offset, cells.back().stored.end() - cells.front().stored.offset};
-    if (range.length < least_mapped_) return false;
+    if (range.length < least_mapped_ || are_long(cells)) return false;
     const Cell* wrong = nullptr;
     const Wanted* const end = cells.back().wanted.data() + cells.back().wanted.size();
     const auto mapped = storage_.map(range, false, [&](const std::byte* data, Bytes present) {
