@@ -197,20 +197,20 @@ void tell_story_of_two_threads(Story& story, std::uint64_t seed) {
                            true, {}, requests);
     ASSERT_TRUE(opened) << opened.error().text();
     Random common(seed);
-    Data all(200000);
+    Data all(20000);
     for (int epoch = 0; epoch < 30; ++epoch) {
-      Data early = random_data(common, 100000), late = random_data(common, 100000);
+      Data early = random_data(common, 10000), late = random_data(common, 10000);
       std::copy(early.begin(), early.end(), all.begin());
-      std::copy(late.begin(), late.end(), all.begin() + 100000);
+      std::copy(late.begin(), late.end(), all.begin() + 10000);
       written = false;
       ASSERT_TRUE(group.barrier());
       if (group.rank() == 0) {
-        EXPECT_TRUE(write_list(**opened, std::vector<Extent>{{0, 100000}}, early));
+        EXPECT_TRUE(write_list(**opened, std::vector<Extent>{{0, 10000}}, early));
         story.commits.push_back(all);
         story.record->add({Operation::kCommitBegins});
         std::thread beside([&] {
           EXPECT_TRUE(story.record->comes(Operation::kSync));
-          EXPECT_TRUE(write_list(**opened, std::vector<Extent>{{100000, 100000}}, late));
+          EXPECT_TRUE(write_list(**opened, std::vector<Extent>{{10000, 10000}}, late));
           written = true;
         });
         EXPECT_TRUE((*opened)->commit());
