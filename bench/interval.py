@@ -4,8 +4,8 @@
 FLASH checkpoints and tiles, at 2 and 4 ranks, on memory, a disk and slow storage (bench/slowfs). Every time is from an agreed
 start to the last rank's end: open, view, data, sync, close; the limit, one contiguous pwrite and fsync a rank of the same
 bytes, is measured in every MPI-IO program, in turn with its modes, and its times are compared with that: a machine's speed
-drifts. All programs take turns, several rounds; medians. Missed targets do not fail the run. The
-machine should be idle otherwise.
+drifts. All programs take turns, several rounds; medians. Missed targets do not fail the run. The machine should be idle
+otherwise.
 """
 
 import argparse
@@ -199,7 +199,8 @@ class Bench:
                 where = f"{storage}, {workload}, {mpi.name}, {ranks} ranks"
                 own = {mode: self.median(case, f"{mpi.name} stridio {mode}") for mode in (*INTERVAL, CACHED[1])}
                 for mode in own:
-                    yield f"{where}: interval, {mode.partition(':')[0]} / limit", own[mode] / self.limit_beside(case, f"{mpi.name} stridio {mode}"), "<=", 1.2
+                    beside = self.limit_beside(case, f"{mpi.name} stridio {mode}")
+                    yield f"{where}: interval, {mode.partition(':')[0]} / limit", own[mode] / beside, "<=", 1.2
                 stock = self.median(case, f"{mpi.name} stock independent:")
                 if workload == "tile":
                     yield from against(f"{where}: stock independent", stock, own[INTERVAL[1]], limit, 10)

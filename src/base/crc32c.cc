@@ -3,7 +3,7 @@
 //  - the instruction for 8 bytes, whose result comes three cycles later: three lanes of a string are summed side by side and
 //    joined, which multiplies the first sum by x^(8 * length) modulo the polynomial;
 //  - folding (Gopal et al., Fast CRC Computation Using PCLMULQDQ, 2009): 128 bytes at once are multiplied by x^1024 modulo
-//    the polynomial, 64 bits by 32, and added to the next 128;
+//    the polynomial, 64 bits by 32, and added to the next 128; of long strings one half, and the instruction takes the other;
 //  - the same with AVX-512: 256 bytes at once.
 // All work on the register, which is the sum's complement: after a string S and with `state` before, it is
 // state * x^(8 * length) + S * x^32 modulo the polynomial.
@@ -155,6 +155,10 @@ STRIDIO_SHORT_FOLD_TARGET __m256i folded(__m256i before, __m256i next) {
                           _mm256_clmulepi64_epi128(before, factors, 0x11));
 }
 
+STRIDIO_SHORT_FOLD_TARGET __m256i begun(__m256i first, std::uint32_t state) {
+  return _mm256_xor_si256(first, _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(state))));
+}
+
 STRIDIO_SHORT_FOLD_TARGET std::uint32_t reduced(__m256i bytes) {
   std::uint64_t words[4], sum = 0;
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), bytes);
@@ -179,7 +183,7 @@ STRIDIO_SHORT_FOLD_TARGET std::uint32_t by_short_folding(const std::byte* data, 
   };
   const auto next = [&]() STRIDIO_SHORT_FOLD_TARGET { return take.template operator()<copies>(); };
   constexpr Copies last = copies == Copies::kStreamed ? Copies::kCached : copies;
-  __m256i a = _mm256_xor_si256(next(), _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(state))));
+  __m256i a = begun(next(), state);
   __m256i b = next(), c = next(), d = next();
   while (length >= 4 * kShortStep) {
     a = folded<4 * 256>(a, next());
@@ -218,7 +222,7 @@ STRIDIO_SHORT_FOLD_TARGET std::uint32_t by_short_folding_and_instruction(const s
       }
       lanes += kLane;
     };
-    __m256i a = _mm256_xor_si256(next(), _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(state))));
+    __m256i a = begun(next(), state);
     __m256i b = next(), c = next(), d = next();
     take_lanes();
     for (std::size_t step = 1; step < steps; ++step) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <optional>
 
 #include "base/guarded.h"
 #include "base/log.h"
@@ -228,8 +230,8 @@ Status open_storage(Group& group, const Result<std::string>& path, bool wants_in
     new_only.exclusive = true;
     storage = open_as(new_only, parts.hints, creates, open_here);
     is_new = storage.has_value();
-    const auto known = known_profile_of(parts.path);
-    if (is_new && parts.readable && known && known->write.waits()) newborn = IntervalFile::begin_newborn(**storage);
+    const auto known = is_new && parts.readable ? known_profile_of(parts.path) : std::nullopt;
+    if (known && known->write.waits()) newborn = IntervalFile::begin_newborn(**storage);
   }
   if (first && !is_new) storage = open_as(mode, parts.hints, creates, open_here);
   if (creates) RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));

@@ -302,6 +302,17 @@ int crash_everywhere(const Story& story, std::uint64_t seed) {
   return crashes;
 }
 
+void crash_in(void (*tell)(Story&, std::uint64_t)) {
+  const std::uint64_t seed = seed_of_this_run();
+  SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed));
+  Story story;
+  tell(story, seed);
+  ASSERT_FALSE(::testing::Test::HasFailure());
+  const int crashes = crash_everywhere(story, seed);
+  EXPECT_TRUE(::testing::Test::HasFailure() || crashes > 900) << crashes;
+  std::cout << crashes << " crashes\n";
+}
+
 TEST(Crash, LeavesTheLastCommitWhole) {
   const std::uint64_t seed = seed_of_this_run();
   int crashes = 0;
@@ -322,27 +333,9 @@ TEST(Crash, LeavesTheLastCommitWhole) {
   std::cout << crashes << " crashes\n";
 }
 
-TEST(Crash, LeavesWholeWhatIsWrittenWhileACommitWaits) {
-  const std::uint64_t seed = seed_of_this_run();
-  SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed));
-  Story story;
-  tell_story_of_two_threads(story, seed);
-  ASSERT_FALSE(HasFailure());
-  const int crashes = crash_everywhere(story, seed);
-  EXPECT_TRUE(HasFailure() || crashes > 900) << crashes;
-  std::cout << crashes << " crashes\n";
-}
+TEST(Crash, LeavesWholeWhatIsWrittenWhileACommitWaits) { crash_in(tell_story_of_two_threads); }
 
-TEST(Crash, LeavesTheLastCommitWholeWhereItIsMoved) {
-  const std::uint64_t seed = seed_of_this_run();
-  SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed));
-  Story story;
-  tell_story_in_turn(story, seed);
-  ASSERT_FALSE(HasFailure());
-  const int crashes = crash_everywhere(story, seed);
-  EXPECT_TRUE(HasFailure() || crashes > 900) << crashes;
-  std::cout << crashes << " crashes\n";
-}
+TEST(Crash, LeavesTheLastCommitWholeWhereItIsMoved) { crash_in(tell_story_in_turn); }
 
 }  // namespace
 }  // namespace stridio

@@ -34,7 +34,7 @@ class IntervalFile final : public Storage {
   // until when this waits, of all that the process has closed, at most a minute.
   static void await_closed();
   // What rank 0 can do before the others have opened the storage, which spares requests.
-  struct Look;  // whether others have written to a new file before; under way
+  struct Look;  // what has been asked of a new file, as whether others have written to it before; under way
   struct Begun {
     Head head;
     std::unique_ptr<RangeLock> writing;  // held since before the head was read; null: no locks, or no interval file
@@ -44,7 +44,7 @@ class IntervalFile final : public Storage {
   // by another handle, has it open for writing.
   static Result<Begun> begin_writing(Storage& storage);
   // By who has made the storage, which nobody had before: the same, with fewer requests in turn, for storages that are far. They are
-  // under way when it returns; what it returns is called at most once, waits for them, and outlives neither `storage` nor them.
+  // under way when it returns; what it returns waits for them, is called once at most, and must not outlive `storage`.
   static std::function<Result<Begun>()> begin_newborn(Storage& storage);
   // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
   // storage; of a reader the head alone. `requests`: how data move.

@@ -30,7 +30,7 @@ constexpr std::size_t kMostWanted = 1 << 17;
 constexpr std::size_t kMostFound = 2 * kMostWanted;  // in stored order
 constexpr std::size_t kMostCells = 4096;             // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
-constexpr Bytes kLongPiece = Bytes{8} << 10;
+constexpr Bytes kLongPiece = 8192;    // so long on average calls read them as fast as they are copied out of a mapping
 constexpr Bytes kLeastInPlaceFar = 8192;  // a request has some number of pages (FUSE: 256), a short piece takes two
 constexpr double kWellUsed = 0.75;        // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
@@ -362,12 +362,7 @@ class Reader {
 
   // Who wants little more than bytes of whole cells verifies these, while they are in the caches.
   void choose_verified(std::vector<Cell>& cells) const {
-    Bytes wanted = 0, stored = 0;
-    for (const Cell& cell : cells) {
-      stored += cell.stored.length;
-      wanted += cell.bytes;
-    }
-    const bool whole = kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
+    const bool whole = are_well_used(cells);
     for (Cell& cell : cells) cell.verify = whole;
   }
 
@@ -458,14 +453,23 @@ class Reader {
     return static_cast<double>(pieces) < static_cast<double>(length / Profile::kPage) * calls_a_page_;
   }
 
-  // Whether calls read the pieces as fast as they are copied.
+  static bool are_well_used(std::span<const Cell> cells) {
+    Bytes wanted = 0, stored = 0;
+    for (const Cell& cell : cells) {
+      stored += cell.stored.length;
+      wanted += cell.bytes;
+    }
+    return kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
+  }
+
+  // Whether they are wanted in long pieces, and calls, which read them whole, read little else.
   static bool are_long(std::span<const Cell> cells) {
     Bytes bytes = 0, pieces = 0;
     for (const Cell& cell : cells) {
       bytes += cell.bytes;
       pieces += std::ssize(cell.wanted);
     }
-    return bytes >= pieces * kLongPiece;
+    return bytes >= pieces * kLongPiece && are_well_used(cells);
   }
 
   // False where they are not worth a mapping, or cannot be mapped.

@@ -53,7 +53,8 @@ struct Profile {
   double turns_taken = 1.25;                // times as long do ranks' writes to a local file take where they alternate
   Bytes staging = Bytes{1} << 20;           // a staging buffer that stays in the caches,
   Bytes longest_staging = Bytes{4} << 20;   // and one for storage that answers slowly,
-  Bytes first_staging = Bytes{512} << 10;   // of which a write first fills so much: nothing moves beside that copy
+  // Of which a write first fills so much: nothing moves beside that copy, nor beside its request where that makes the file longer.
+  Bytes first_staging = Bytes{512} << 10;
   Bytes map_window = Bytes{16} << 20;
   Bytes long_range = 2048;       // memory ranges from here on go to the storage without staging
   std::int64_t measured_at = 0;  // when the storage was measured, in seconds since 1970; 0: it was not
