@@ -6,11 +6,14 @@
 // user's memory where the plan stages nothing.
 #include "access/execute.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "access/batch.h"
@@ -56,13 +59,69 @@ Result<Transferred> run_direct_list(const AccessPlan& plan, Storage& storage, Di
   return done;
 }
 
-// Of a staging buffer: one is under way while the other is copied.
+// Of a staging buffer.
 struct Half {
   std::byte* data;
   Batch batch = {};
   Result<Transferred> moved = {};
   Worker beside = {};  // ends before what its task uses
 };
+
+// Stages windows and writes them, while there are `more`. Where the storage is waited for there are two halves, each with a thread,
+// which itself writes what it has staged: one that had to be woken for that might find no core. `alone`: one waits for the other's
+// write. After an error no window begins.
+template <typename More, typename Stage, typename Write>
+Result<Transferred> write_windows(std::span<Half> halves, bool alone, Times& times, More more, Stage stage,
+                                  Write write) {
+  std::mutex mutex;    // of what follows, and of staging
+  std::mutex writing;  // where one writes alone
+  Transferred done;
+  Status intact;
+  const auto fails = [&](const Error& error) {
+    if (intact) intact = fail(error);
+  };
+  const auto staged = [&](Half& half) {
+    const std::scoped_lock lock(mutex);
+    if (!intact || !more()) return false;
+    const Status whole = guarded([&]() -> Status {
+      stage(half);
+      return {};
+    });
+    if (!whole) fails(whole.error());
+    return whole.has_value();
+  };
+  const auto write_staged = [&](Half& half) {
+    std::unique_lock turn(writing, std::defer_lock);
+    if (alone) turn.lock();
+    {
+      const std::scoped_lock lock(mutex);
+      if (!intact) return;
+    }
+    const Result<Transferred> moved = guarded([&] { return write(half); });
+    const std::scoped_lock lock(mutex);
+    if (moved)
+      done += *moved;
+    else
+      fails(moved.error());
+  };
+  Worker beside;
+  for (bool first = true;; first = false) {
+    {
+      const Stopwatch watch(times.copy);
+      if (!staged(halves.front())) break;
+    }
+    const Stopwatch watch(times.storage);
+    if (first && halves.size() > 1 && more())
+      beside.post_or_run([&] {
+        while (staged(halves.back())) write_staged(halves.back());
+      });
+    write_staged(halves.front());
+  }
+  const Stopwatch watch(times.storage);
+  beside.wait();
+  RETURN_IF_ERROR(intact);
+  return done;
+}
 
 // Windows one after the other. Where the storage is waited for, they take turns in the two halves of a buffer, and both are
 // under way while one is copied; two that lock would wait for each other. Writes may begin with short ones, each four times as
@@ -71,20 +130,31 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
                                     const Memory& memory, Times& times, Bytes from, Bytes to) {
   const Bytes room = std::min(std::max<Bytes>(1, plan.window / 2), to - from);
   const PageBuffer buffer = page_buffer((plan.pipelined ? 2 : 1) * room);
-  Half one{buffer.get()}, other{plan.pipelined ? buffer.get() + room : buffer.get()};
-  one.batch.most = other.batch.most = plan.ranges;
+  std::array<Half, 2> halves{{{buffer.get()}, {plan.pipelined ? buffer.get() + room : buffer.get()}}};
+  for (Half& half : halves) half.batch.most = plan.ranges;
   Cursor at(file, from);
   Side user{memory.base, Cursor(memory.pattern, from)};
-  Transferred done;
   const auto stage = [&](const Half& half, Bytes bytes) {
-    const Stopwatch watch(times.copy);
     Side staged{half.data, Cursor(Pattern::run(0, bytes))};
     direction == Direction::kRead ? copy(user, staged, bytes) : copy(staged, user, bytes);
   };
+  const auto move_half = [&](Half& half) { return move(plan, storage, direction, half.batch); };
   const bool both = plan.pipelined && !plan.locked;  // under way at once; else an error ends the access before the next
+  if (direction == Direction::kWrite) {
+    Bytes window = std::min(room, plan.first_window);
+    const auto stage_next = [&](Half& half) {
+      fill_staged(half.batch, at, half.data, std::min(window, to - at.position()));
+      stage(half, half.batch.bytes);
+      window = std::min(room, 4 * window);
+    };
+    return write_windows(
+        std::span(halves).first(plan.pipelined ? 2 : 1), !both, times, [&] { return at.position() < to; }, stage_next,
+        move_half);
+  }
+  Transferred done;
   const auto begin = [&](Half& half) {
     const Stopwatch watch(times.storage);
-    const auto task = [&] { half.moved = guarded([&] { return move(plan, storage, direction, half.batch); }); };
+    const auto task = [&] { half.moved = guarded([&] { return move_half(half); }); };
     if (!plan.pipelined) return task();
     half.beside.post_or_run(task);
   };
@@ -95,25 +165,13 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
     done += moved;
     return moved.bytes;
   };
-  Half *next = &one, *last = &other;
-  if (direction == Direction::kWrite) {
-    Bytes window = std::min(room, plan.first_window);
-    for (; at.position() < to; std::swap(next, last), window = std::min(room, 4 * window)) {
-      RETURN_IF_ERROR(end(*next));
-      fill_staged(next->batch, at, next->data, std::min(window, to - at.position()));
-      stage(*next, next->batch.bytes);
-      if (!both) RETURN_IF_ERROR(end(*last));
-      begin(*next);
-    }
-    RETURN_IF_ERROR(end(*next));
-    RETURN_IF_ERROR(end(*last));
-    return done;
-  }
   const auto take = [&](Half& half) -> Status {
     ASSIGN_OR_RETURN(const Bytes arrived, end(half));
+    const Stopwatch watch(times.copy);
     stage(half, arrived);
     return {};
   };
+  Half *next = &halves[0], *last = &halves[1];
   for (bool more = true; more && !done.eof; std::swap(next, last)) {
     if (!both) RETURN_IF_ERROR(take(*last));
     more = at.position() < to && !done.eof;
@@ -128,9 +186,15 @@ Result<Transferred> run_staged_list(const AccessPlan& plan, Storage& storage, Di
   return all;
 }
 
-// Of `count` columns the parts of `part` bytes that begin at data positions `position`, `position` + `inside` ...
+// Of several columns parts that are equally long.
+struct ColumnWindow {
+  Bytes position = 0;  // of the first part, in the data; the others lie `inside` behind one another
+  std::int64_t count = 0;
+  Bytes part = 0;
+};
+
 Result<Transferred> move_columns(const AccessPlan& plan, Storage& storage, Direction direction, const Pattern& file,
-                                 Half& half, Bytes position, std::int64_t count, Bytes part) {
+                                 const ColumnWindow& window, Half& half) {
   Transferred all;
   Bytes moved = 0;
   Cursor at(file);
@@ -142,9 +206,9 @@ Result<Transferred> move_columns(const AccessPlan& plan, Storage& storage, Direc
     half.batch.clear();
     return {};
   };
-  for (std::int64_t i = 0; i < count; ++i) {
-    at.seek(position + i * plan.columns.inside);
-    for (Bytes left = part; left > 0 && !all.eof;) {
+  for (std::int64_t i = 0; i < window.count; ++i) {
+    at.seek(window.position + i * plan.columns.inside);
+    for (Bytes left = window.part; left > 0 && !all.eof;) {
       const Extent range = at.next_range(left);
       half.batch.add(range.offset, range.length);
       left -= range.length;
@@ -163,53 +227,49 @@ Result<Transferred> run_columns(const AccessPlan& plan, Storage& storage, Direct
   const Columns& columns = plan.columns;
   const Bytes room = columns.together * columns.part;
   const PageBuffer buffer = page_buffer((pipelined ? 2 : 1) * room);
-  Transferred done;
-  const auto end = [&](Half& half) -> Status {
-    const Stopwatch watch(times.storage);
-    half.beside.wait();
-    ASSIGN_OR_RETURN(const Transferred moved, std::exchange(half.moved, Transferred{}));
-    done += moved;
-    return {};
-  };
-  Half one{buffer.get()}, other{buffer.get() + (pipelined ? room : 0)};
-  one.batch.most = other.batch.most = plan.ranges;
-  Half *next = &one, *last = &other;
-  for (std::int64_t first = 0; first < columns.count; first += columns.together) {
-    const std::int64_t count = std::min(columns.together, columns.count - first);
-    Bytes part = 0;
-    for (Bytes begin = 0; begin < columns.inside; begin += part, std::swap(next, last)) {
-      const bool is_first = pipelined && first == 0 && begin == 0;  // nothing moves beside its copy
-      part = std::min(columns.part, columns.inside - begin);
-      if (is_first) part = std::min(part, columns.part_of(std::max<Bytes>(1, plan.first_window / count)));
-      const Bytes position = first * columns.inside + begin;
-      const Pattern of_one = memory.pattern.slice(position, position + part);
-      const auto stage = [&] {
-        const Stopwatch watch(times.copy);
-        Side user{memory.base, Cursor(Pattern::strided(count, columns.stride, of_one))};
-        Side staged{next->data, Cursor(Pattern::run(0, count * part))};
-        reads ? copy(user, staged, count * part) : copy(staged, user, count * part);
-      };
-      RETURN_IF_ERROR(end(*next));
-      if (!reads) stage();
-      const auto task = [&, half = next, position, count, part] {
-        half->moved =
-            guarded([&] { return move_columns(plan, storage, direction, file, *half, position, count, part); });
-      };
-      if (pipelined) {
-        next->beside.post_or_run(task);
-        continue;
-      }
-      {
-        const Stopwatch watch(times.storage);
-        task();
-      }
-      RETURN_IF_ERROR(end(*next));
-      if (done.eof) return done;
-      if (reads) stage();
+  std::array<Half, 2> halves{{{buffer.get()}, {buffer.get() + (pipelined ? room : 0)}}};
+  for (Half& half : halves) half.batch.most = plan.ranges;
+  std::int64_t column = 0;  // the first of those whose parts come next,
+  Bytes at = 0;             // which begin there
+  const auto more = [&] { return column < columns.count; };
+  const auto next_window = [&] {
+    ColumnWindow window{column * columns.inside + at, std::min(columns.together, columns.count - column),
+                        std::min(columns.part, columns.inside - at)};
+    const bool nothing_moves = pipelined && window.position == 0;  // beside its copy
+    if (nothing_moves)
+      window.part = std::min(window.part, columns.part_of(std::max<Bytes>(1, plan.first_window / window.count)));
+    at += window.part;
+    if (at == columns.inside) {
+      at = 0;
+      column += window.count;
     }
+    return window;
+  };
+  const auto stage = [&](const ColumnWindow& window, Half& half) {
+    const Pattern of_one = memory.pattern.slice(window.position, window.position + window.part);
+    const Bytes bytes = window.count * window.part;
+    Side user{memory.base, Cursor(Pattern::strided(window.count, columns.stride, of_one))};
+    Side staged{half.data, Cursor(Pattern::run(0, bytes))};
+    reads ? copy(user, staged, bytes) : copy(staged, user, bytes);
+  };
+  std::array<ColumnWindow, 2> windows;  // of the halves
+  const auto window_of = [&](const Half& half) -> ColumnWindow& { return windows[&half == &halves[1]]; };
+  if (!reads)
+    return write_windows(
+        std::span(halves).first(pipelined ? 2 : 1), false, times, more,
+        [&](Half& half) { stage(window_of(half) = next_window(), half); },
+        [&](Half& half) { return move_columns(plan, storage, direction, file, window_of(half), half); });
+  Transferred done;
+  while (more() && !done.eof) {
+    const ColumnWindow window = next_window();
+    {
+      const Stopwatch watch(times.storage);
+      ASSIGN_OR_RETURN(const Transferred moved, move_columns(plan, storage, direction, file, window, halves[0]));
+      done += moved;
+    }
+    const Stopwatch watch(times.copy);
+    if (!done.eof) stage(window, halves[0]);
   }
-  RETURN_IF_ERROR(end(one));
-  RETURN_IF_ERROR(end(other));
   return done;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <random>
+#include <thread>
 
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
@@ -236,6 +237,40 @@ class Fails final : public Wrapped {
   }
   int calls_ = 0;
 };
+
+// One call takes its time, and fails.
+class FailsLate final : public Wrapped {
+ public:
+  explicit FailsLate(int which) : which_(which) {}
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    if (calls++ != which_) return Wrapped::writev(extents, memory);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return fail_errno(ENOSPC, "moving bytes", path());
+  }
+  std::atomic<int> calls = 0;
+
+ private:
+  const int which_;
+};
+
+TEST(Execute, WhatFailsLateIsWaitedFor) {
+  std::vector<std::byte> bytes = numbered();
+  const Pattern two_windows = Pattern::run(0, 16384);
+  FailsLate storage(1);
+  Times times;
+  const Memory memory{bytes.data(), two_windows};
+  EXPECT_FALSE(execute(in_windows(false), storage, Direction::kWrite, two_windows, memory, times));
+}
+
+// The next is staged meanwhile, and not written.
+TEST(Execute, WindowsThatLockEndWithAnError) {
+  std::vector<std::byte> bytes = numbered();
+  const Pattern all = Pattern::run(0, std::ssize(bytes));
+  FailsLate storage(0);
+  Times times;
+  EXPECT_FALSE(execute(in_windows(true), storage, Direction::kWrite, all, {bytes.data(), all}, times));
+  EXPECT_EQ(storage.calls, 1);
+}
 
 TEST(Execute, WhereNothingOverlapsAnErrorEndsTheAccess) {
   std::vector<std::byte> bytes = numbered();

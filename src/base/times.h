@@ -1,5 +1,7 @@
-// Where the time of an access goes; and a stopwatch that adds a scope's time to a part of it.
+// Where the time of an access goes; a stopwatch that adds a scope's time to a part of it; and a clock that does not stop.
 #pragma once
+
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -32,5 +34,13 @@ class Stopwatch {
   std::atomic<std::int64_t>& sum_;
   Clock::time_point start_;
 };
+
+// Of this machine. It goes on while that sleeps.
+using SinceBoot = std::chrono::nanoseconds;
+inline SinceBoot since_boot() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 }  // namespace stridio

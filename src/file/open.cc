@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <optional>
 
 #include "base/guarded.h"
@@ -175,22 +174,24 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
   return all;
 }
 
-using Newborn = std::function<Result<IntervalFile::Begun>()>;
-
-// What a file is, its content says; an empty one becomes what is wanted, before anything that takes time is done. `newborn`: a file
-// that was not there before, on storage that is far, becomes one already.
-Result<bool> is_interval_file(Storage& storage, const FileParts& parts, bool wants_intervals, const Newborn& newborn,
-                              IntervalFile::Begun& begun) {
-  if (newborn) {
-    ASSIGN_OR_RETURN(begun, newborn());
-  } else if (wants_intervals && parts.mode.writes()) {
-    ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
+// What a file is, its content says; an empty one becomes what is wanted, before anything that takes time is done. `made`: of a new
+// one, before that.
+Result<bool> is_interval_file(Storage& storage, const FileParts& parts, bool wants_intervals,
+                              std::optional<SinceBoot> made, IntervalFile::Begun& begun) {
+  const auto known = known_profile_of(parts.path);
+  const bool writes = parts.mode.writes();
+  if (wants_intervals && writes) {
+    const bool far = known && known->write.waits();
+    ASSIGN_OR_RETURN(begun, made && far ? IntervalFile::begin_newborn(storage, *made)
+                                        : IntervalFile::begin_writing(storage, made.has_value()));
     if (begun.head.content() == Head::Content::kOther)
       warn(fmt::format("{} is a flat file and stays one, though an interval file is asked for: delete it before",
                        parts.path));
   } else {
-    const auto known = known_profile_of(parts.path);
     ASSIGN_OR_RETURN(begun.head, Head::read(storage, known && !known->read.waits()));
+    if (writes && begun.head.content() == Head::Content::kIntervals) {
+      ASSIGN_OR_RETURN(begun, IntervalFile::begin_writing(storage));
+    }
   }
   return begun.head.content() == Head::Content::kIntervals;
 }
@@ -201,10 +202,10 @@ Error must_be_readable(const std::string& path) {
 
 // By rank 0, for all.
 Result<Learnt> learn(Storage& storage, const std::string& path, FileParts& parts, bool wants_intervals,
-                     const Newborn& newborn, IntervalFile::Begun& begun) {
+                     std::optional<SinceBoot> made, IntervalFile::Begun& begun) {
   bool interval = false;
   if (parts.readable) {
-    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wants_intervals, newborn, begun));
+    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wants_intervals, made, begun));
   } else if (wants_intervals) {
     return fail(must_be_readable(path));
   }
@@ -223,23 +224,21 @@ Status open_storage(Group& group, const Result<std::string>& path, bool wants_in
   };
   const bool creates = mode.create && !parts.replaces, first = group.rank() == 0;
   Result<std::unique_ptr<Storage>> storage = nullptr;
-  bool is_new = false;
-  Newborn newborn;  // ends before the storage
+  std::optional<SinceBoot> made;  // of a new file, before that
   if (first && creates && wants_intervals) {
     AccessMode new_only = mode;
     new_only.exclusive = true;
+    const SinceBoot began = since_boot();
     storage = open_as(new_only, parts.hints, creates, open_here);
-    is_new = storage.has_value();
-    const auto known = is_new && parts.readable ? known_profile_of(parts.path) : std::nullopt;
-    if (known && known->write.waits()) newborn = IntervalFile::begin_newborn(**storage);
+    if (storage) made = began;
   }
-  if (first && !is_new) storage = open_as(mode, parts.hints, creates, open_here);
+  if (first && !made) storage = open_as(mode, parts.hints, creates, open_here);
   if (creates) RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
   if (!first) storage = open_as(mode, parts.hints, false, open_here);
   Status mine = storage ? Status() : fail(storage.error());
   IntervalFile::Begun begun{};
   if (storage && first) {
-    if (auto found = learn(**storage, *path, parts, wants_intervals, newborn, begun))
+    if (auto found = learn(**storage, *path, parts, wants_intervals, made, begun))
       opened.learnt = *found;
     else
       mine = fail(found.error());

@@ -189,7 +189,7 @@ template <typename Prepare>
 Status IntervalFile::advance(Prepare prepare, Bytes size, bool may_be_tail, Flush& flush) {
   std::vector<Own> own;
   const Status prepared = guarded([&]() -> Status {
-    RETURN_IF_ERROR(await_newborn());
+    RETURN_IF_ERROR(looked());
     ASSIGN_OR_RETURN(own, prepare());
     encode_parts(own);
     return {};
@@ -408,7 +408,7 @@ Status IntervalFile::nothing_failed(const std::vector<Announcement>& all) {
 }
 
 void IntervalFile::give_up() {
-  if (!writes_ || !group_.barrier() || group_.rank() != 0 || broken_ || !await_newborn()) return;
+  if (!writes_ || !group_.barrier() || group_.rank() != 0 || broken_ || !looked()) return;
   const Offset end = space_.back().offset;
   if (const auto size = storage_->size(); size && *size > end) (void)storage_->resize(end);
 }

@@ -137,7 +137,7 @@ class Late : public Wrapped {
 };
 
 // Somebody commits to a file between the moment when another one made it and took the lock: what was committed stays, and the
-// other learns it, whether it writes, commits or gives up.
+// other, who has taken his time, learns it. What was written and not committed is nobody's.
 TEST(Newborn, WhatOthersHaveCommittedMeanwhileStays) {
   const Data theirs(100000, std::byte{'x'});
   const SummedRequests far{.write = {.depth = 4, .unit = 5000, .extend_first = true}, .worth_extending = 1};
@@ -158,28 +158,21 @@ TEST(Newborn, WhatOthersHaveCommittedMeanwhileStays) {
         IntervalFile::Begun begun{};
         if (group.rank() == 0) {
           storage = std::make_unique<Late>(std::move(storage), commit_theirs);
-          auto newborn = IntervalFile::begin_newborn(*storage)();
-          ASSERT_TRUE(newborn) << newborn.error().text();
-          begun = *std::move(newborn);
+          auto newborn = IntervalFile::begin_newborn(*storage, since_boot() - std::chrono::seconds(1));
+          ASSERT_EQ(newborn.has_value(), !commits_meanwhile);
+          if (newborn)
+            begun = *std::move(newborn);
+          else
+            EXPECT_EQ(newborn.error().code, Code::kFileInUse);
         }
+        if (commits_meanwhile) return;
         ASSERT_TRUE(group.barrier());
         auto opened = IntervalFile::open(group, std::move(storage), true, std::move(begun), far);
-        if (commits_meanwhile && ranks_per_node == 1) {  // it is looked at before the file is open
-          ASSERT_FALSE(opened);
-          EXPECT_EQ(opened.error().code, Code::kFileInUse);
-          return;
-        }
         ASSERT_TRUE(opened) << opened.error().text();
         Data mine(100000, std::byte{'y'});
         (*opened)->expect_write(100000);
-        const Status written = write_list(**opened, std::vector<Extent>{{group.rank() * 100000, 100000}}, mine);
-        const Status committed = (*opened)->commit();
-        ASSERT_EQ(written.has_value(), !commits_meanwhile);
-        ASSERT_EQ(committed.has_value(), !commits_meanwhile);
-        if (commits_meanwhile) {
-          EXPECT_EQ(written.error().code, Code::kFileInUse);
-          (*opened)->give_up();
-        }
+        ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{group.rank() * 100000, 100000}}, mine));
+        ASSERT_TRUE((*opened)->commit());
       });
       const Data wanted = commits_meanwhile ? theirs : Data(200000, std::byte{'y'});
       run_threads(1, {}, [&](Group& group) {
@@ -192,29 +185,59 @@ TEST(Newborn, WhatOthersHaveCommittedMeanwhileStays) {
   }
 }
 
-// Nobody locks a flat file. Where one has begun to be written under the name, no data come beside it.
+// Who has not made the file, and finds nothing in it, holds the lock for a while before writing: the one that has made it comes meanwhile.
+TEST(Newborn, WhoHasNotMadeItGivesTheMakerTime) {
+  using Clock = std::chrono::steady_clock;
+  for (const bool is_born : {true, false}) {
+    const auto file = make_memory_file();
+    const auto made = open_memory(file), found = open_memory(file);
+    const SinceBoot began = since_boot();
+    if (is_born) {
+      ASSERT_TRUE(IntervalFile::format(*made));
+    }
+    const auto before = Clock::now();
+    const auto begun = IntervalFile::begin_writing(*found);
+    ASSERT_TRUE(begun) << begun.error().text();
+    EXPECT_GE(Clock::now() - before, std::chrono::milliseconds(100));
+    const auto newborn = IntervalFile::begin_newborn(*made, began);
+    ASSERT_FALSE(newborn);
+    EXPECT_EQ(newborn.error().code, Code::kFileInUse);
+  }
+}
+
+// Nobody locks a flat file. Where one has begun to be written under the name, no data come beside it, or, where it was made only
+// just now, nothing is committed.
 TEST(Newborn, AFlatFileMadeMeanwhileIsSeen) {
-  const auto file = make_memory_file();
-  Data flat(100, std::byte{'x'});
-  run_threads(1, {}, [&](Group& group) {
-    auto storage = std::make_unique<Late>(open_memory(file), [&] {
-      ASSERT_TRUE(write_list(*open_memory(file), std::vector<Extent>{{0, 100}}, flat));
+  for (const bool soon : {true, false}) {
+    const auto file = make_memory_file();
+    Data flat(3 * kFirstStored, std::byte{'x'});
+    run_threads(1, {}, [&](Group& group) {
+      auto storage = std::make_unique<Late>(open_memory(file), [&] {
+        ASSERT_TRUE(write_list(*open_memory(file), std::vector<Extent>{{0, std::ssize(flat)}}, flat));
+      });
+      auto begun = IntervalFile::begin_newborn(*storage, since_boot() - std::chrono::seconds(soon ? 0 : 1));
+      ASSERT_EQ(begun.has_value(), soon);
+      if (!soon) {
+        EXPECT_EQ(begun.error().code, Code::kFileInUse);
+        return;
+      }
+      auto opened = IntervalFile::open(group, std::move(storage), true, *std::move(begun));
+      ASSERT_TRUE(opened);
+      Data mine(100000, std::byte{'y'});
+      ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{0, 100000}}, mine));
+      for (int again = 0; again < 2; ++again) {
+        const Status committed = (*opened)->commit();
+        ASSERT_FALSE(committed);
+        EXPECT_EQ(committed.error().code, Code::kFileInUse);
+      }
+      (*opened)->give_up();
     });
-    auto begun = IntervalFile::begin_newborn(*storage)();
-    ASSERT_TRUE(begun);
-    auto opened = IntervalFile::open(group, std::move(storage), true, *std::move(begun));
-    ASSERT_TRUE(opened);
-    Data mine(100000, std::byte{'y'});
-    const Status written = write_list(**opened, std::vector<Extent>{{0, 100000}}, mine);
-    ASSERT_FALSE(written);
-    EXPECT_EQ(written.error().code, Code::kFileInUse);
-    EXPECT_FALSE((*opened)->commit());
-    (*opened)->give_up();
-  });
-  const auto left = read_all(*open_memory(file));
-  ASSERT_TRUE(left);
-  ASSERT_EQ(left->size(), flat.size());
-  EXPECT_TRUE(std::equal(left->begin() + kHeaderBytes, left->end(), flat.begin() + kHeaderBytes));
+    const auto left = read_all(*open_memory(file));
+    ASSERT_TRUE(left);
+    ASSERT_EQ(left->size(), flat.size());
+    EXPECT_TRUE(std::equal(flat.begin() + kHeaderBytes, soon ? flat.begin() + kFirstStored : flat.end(),
+                           left->begin() + kHeaderBytes));
+  }
 }
 
 // The birth and zeros are what a power loss may leave of a file before its first commit: whoever writes begins anew. What else is

@@ -241,7 +241,6 @@ Result<IntervalFile::Appended> IntervalFile::append(Bytes bytes, std::span<const
   std::vector<Span> spans;
   Bytes summed = 0;  // of them
   const auto store = [&]() -> Status {
-    RETURN_IF_ERROR(await_newborn());
     if (std::exchange(waits, false)) {
       std::unique_lock lock(mutex_);
       extended_.wait(lock, [&] { return !extending_; });

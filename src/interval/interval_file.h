@@ -14,9 +14,9 @@
 #include <shared_mutex>
 #include <span>
 
+#include "base/times.h"
 #include "base/worker.h"
 #include "collective/agreement.h"
-#include "group/futex.h"
 #include "group/group.h"
 #include "interval/generation.h"
 #include "interval/shared_log.h"
@@ -34,20 +34,21 @@ class IntervalFile final : public Storage {
   // until when this waits, of all that the process has closed, at most a minute.
   static void await_closed();
   // What rank 0 can do before the others have opened the storage, which spares requests.
-  struct Look;  // what has been asked of a new file, as whether others have written to it before; under way
+  struct Look;  // what has been asked of a new file; under way
   struct Begun {
     Head head;
     std::unique_ptr<RangeLock> writing;  // held since before the head was read; null: no locks, or no interval file
     std::shared_ptr<Look> look;          // of a new file, whose head is what was written; null: it was there
   };
   // By who will write it. Makes an empty file one; what is none stays as it is. kFileInUse where another program, or this one
-  // by another handle, has it open for writing.
-  static Result<Begun> begin_writing(Storage& storage);
-  // By who has made the storage, which nobody had before: the same, with fewer requests in turn, for storages that are far. They are
-  // under way when it returns; what it returns waits for them, is called once at most, and must not outlive `storage`.
-  static std::function<Result<Begun>()> begin_newborn(Storage& storage);
+  // by another handle, has it open for writing. Where the file has nothing yet, and is not known to be new, which nobody had before,
+  // it waits for a moment, since another program may be about to write to what it has made.
+  static Result<Begun> begin_writing(Storage& storage, bool is_new = false);
+  // By who has made the storage, which nobody had before, for storages that are far: the same, with fewer requests in turn. `began`:
+  // before it was made. What is begun must not outlive the storage.
+  static Result<Begun> begin_newborn(Storage& storage, SinceBoot began);
   // Collective; fails alike on all ranks, and as begin_writing() does. `group` must outlive it. `begun`: on rank 0, of this
-  // storage; of a reader the head alone. `requests`: how data move.
+  // storage; of a reader the head alone; nothing: nobody else is about to write to it. `requests`: how data move.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
                                                     Begun begun = {}, const SummedRequests& requests = {});
 
@@ -170,8 +171,7 @@ class IntervalFile final : public Storage {
   bool is_far() const { return requests_.write.depth > 1; }
   Status load(Begun begun);
   Status begin(Begun begun, std::vector<std::byte>& content, Finished& told);
-  SharedWord& newborn();
-  Status await_newborn();
+  Status looked();
   Status pin(std::uint64_t generation);
   bool nobody_reads_before(std::uint64_t generation);
   Status settle_space(const Root& root, Finished& told);
@@ -274,7 +274,6 @@ class IntervalFile final : public Storage {
   Bytes stored_size_ = 0;             // at most so long is the stored file, as rank 0 knows
   bool broken_ = false;
   bool superseded_ = false;  // what is seen, by a generation of the same bytes: its space may have been given back
-  SharedWord newborn_{0};    // where the ranks share no memory
   std::shared_ptr<Look> look_;
 };
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <future>
 #include <optional>
 #include <thread>
 
@@ -34,8 +33,10 @@ tl::unexpected<Error> in_use(const Storage& storage) {
                     .path = storage.path()});
 }
 
-enum Newborn : std::uint32_t { kKnown, kUnknown, kOthers };  // what others may have written to a new file
-constexpr std::chrono::seconds kPatience{60};                // with who looks, and with a storage that is given back
+// Who finds a file that has nothing but its birth, and has not made it, holds the lock so long before writing data: so nobody else
+// has written to a file which the one that made it has locked sooner.
+constexpr std::chrono::milliseconds kGrace{100}, kSoon = kGrace / 2;
+constexpr std::chrono::seconds kPatience{60};  // with a storage that is given back
 
 // Who has closed the file just now, here or elsewhere, may still be giving it back.
 Result<std::unique_ptr<RangeLock>> lock_for_writing(Storage& storage) {
@@ -54,6 +55,13 @@ Result<Head> write_birth(Storage& storage) {
   return head;
 }
 
+// Nobody has committed to it.
+bool has_nothing(const Head& head) {
+  if (head.content() == Head::Content::kNothing || head.is_unfinished()) return true;
+  const auto newest = head.newest();
+  return newest && newest->generation == kBirth;
+}
+
 // By who holds the lock, of a file that has its birth: whoever has committed has written the slot whose turn comes first, and who
 // writes a flat file begins before that.
 Status find_nobody(Storage& storage) {
@@ -70,10 +78,8 @@ Status find_nobody(Storage& storage) {
 }  // namespace
 
 struct IntervalFile::Look {
-  Result<Head> born = Head{};
-  std::promise<Result<std::unique_ptr<RangeLock>>> lock = {};
   Status found = {};
-  Worker beside = {}, worker = {};  // end before it
+  Worker worker = {};  // ends before it
 };
 
 Result<Head> IntervalFile::format(Storage& storage) {
@@ -82,7 +88,7 @@ Result<Head> IntervalFile::format(Storage& storage) {
   return head;
 }
 
-Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
+Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage, bool is_new) {
   Begun begun{};
   auto lock = lock_for_writing(storage);
   if (!lock && lock.error().code != Code::kFileInUse && lock.error().code != Code::kUnsupportedOperation)
@@ -91,6 +97,7 @@ Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
   if (begun.head.content() == Head::Content::kOther) return begun;
   if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
   if (lock) begun.writing = *std::move(lock);
+  if (begun.writing && !is_new && has_nothing(begun.head)) std::this_thread::sleep_for(kGrace);
   if (begun.head.content() == Head::Content::kNothing || begun.head.is_unfinished()) {
     if (std::ssize(begun.head.bytes) > kHeaderBytes) RETURN_IF_ERROR(storage.resize(kHeaderBytes));
     ASSIGN_OR_RETURN(begun.head, format(storage));
@@ -98,25 +105,23 @@ Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage) {
   return begun;
 }
 
-// Its birth harms no interval file, whoever has made it one and committed to it meanwhile; whether anybody has is seen later.
-std::function<Result<IntervalFile::Begun>()> IntervalFile::begin_newborn(Storage& storage) {
-  const auto shared = std::make_shared<Look>();
-  Look& look = *shared;
-  look.beside.post_or_run([&] { look.born = guarded([&] { return write_birth(storage); }); });
-  look.worker.post_or_run([&] {
-    auto lock = guarded([&] { return lock_for_writing(storage); });
-    const bool looks = lock || lock.error().code == Code::kUnsupportedOperation;
-    look.lock.set_value(std::move(lock));
-    if (looks) look.found = guarded([&] { return find_nobody(storage); });
-  });
-  return [shared, &storage]() -> Result<Begun> {
-    auto lock = shared->lock.get_future().get();
-    shared->beside.wait();
-    if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
-    if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
-    if (!shared->born) return fail(shared->born.error());
-    return Begun{*std::move(shared->born), lock ? *std::move(lock) : nullptr, shared};
-  };
+// Its birth harms no interval file, whoever has made it one and committed to it meanwhile.
+Result<IntervalFile::Begun> IntervalFile::begin_newborn(Storage& storage, SinceBoot began) {
+  const auto look = std::make_shared<Look>();
+  Result<Head> born = Head{};
+  look->worker.post_or_run([&] { born = guarded([&] { return write_birth(storage); }); });
+  auto lock = lock_for_writing(storage);
+  const bool soon = lock && since_boot() - began <= kSoon;
+  look->worker.wait();
+  if (!lock && lock.error().code == Code::kFileInUse) return in_use(storage);
+  if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
+  if (!born) return fail(born.error());
+  look->worker.post_or_run([&found = look->found, &storage] { found = guarded([&] { return find_nobody(storage); }); });
+  if (!soon) {
+    look->worker.wait();
+    RETURN_IF_ERROR(look->found);
+  }
+  return Begun{*std::move(born), lock ? *std::move(lock) : nullptr, look};
 }
 
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
@@ -174,26 +179,15 @@ Status IntervalFile::load(Begun begun) {
 
 // On rank 0: takes the locks, finds the newest generation's root, or the tail that has it, and where there is space.
 Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finished& told) {
-  if (writes_ && !begun.writing && !begun.look) {
-    ASSIGN_OR_RETURN(begun, begin_writing(*storage_));
+  if (writes_ && begun.head.bytes.empty()) {
+    ASSIGN_OR_RETURN(begun, begin_writing(*storage_, true));
   }
   writing_ = std::move(begun.writing);
   Head head = std::move(begun.head);
   if (writes_ && !writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
     return refuse(Code::kUnsupportedOperation,
                   "the file system has no range locks, without which one rank alone may write an interval file");
-  if (writes_) newborn() = begun.look ? kUnknown : kKnown;
   look_ = std::move(begun.look);
-  if (look_ && group_.size() > 1 && !taken_on_node()) {
-    look_->worker.wait();
-    RETURN_IF_ERROR(look_->found);
-    newborn() = kKnown;
-  } else if (look_) {
-    look_->worker.post_or_run([this] {
-      newborn() = look_->found ? kKnown : kOthers;
-      futex_wake(newborn());
-    });
-  }
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     if (i > 0 || head.bytes.empty()) {
@@ -227,25 +221,11 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finishe
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
 }
 
-// The last but one of the group's persistent words.
-SharedWord& IntervalFile::newborn() {
-  std::atomic<Bytes>* const taken = taken_on_node();
-  return taken ? *reinterpret_cast<SharedWord*>(taken - 1) : newborn_;
-}
-
-// Until it is known nobody writes data, which might fall on what others have committed.
-Status IntervalFile::await_newborn() {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  std::uint32_t state = newborn().load();
-  for (; state == kUnknown; state = newborn().load()) {
-    if (std::chrono::steady_clock::now() > deadline)
-      return refuse(Code::kOther, "the first rank, which has made the file, does not come to look at it");
-    (void)futex_sleep(newborn(), kUnknown, std::chrono::seconds(1));
-  }
-  if (state == kKnown) return {};
-  return refuse(Code::kFileInUse,
-                "somebody else has written to the file while it was made, or it cannot be looked at; nothing is "
-                "written: open it again");
+// On rank 0, of a new file: whether anybody who takes no locks has written to it while it was made.
+Status IntervalFile::looked() {
+  if (!look_) return {};
+  look_->worker.wait();
+  return look_->found;
 }
 
 Status IntervalFile::pin(std::uint64_t generation) {
