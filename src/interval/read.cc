@@ -286,7 +286,7 @@ class Reader {
     std::span<const Wanted> wanted = {};
     Bytes bytes = 0;        // of them; what is wanted twice counts twice
     bool in_place = false;  // its pieces are read to where they belong, and only what is between them is staged
-    std::size_t first_span = 0, last_span = 0;
+    std::byte* staging = nullptr;
 
     std::uint32_t sum() const { return sums[stored.offset / kCell - run->offset / kCell]; }
   };
@@ -514,12 +514,12 @@ class Reader {
 
   Status fetch_singles() {
     std::vector<Extent> extents;
-    spans_.clear();
+    std::vector<Span> spans;
     for (const auto& [piece, cell] : singles_) {
       extents.push_back({piece.stored, piece.length});
-      spans_.push_back({piece.data, piece.length});
+      spans.push_back({piece.data, piece.length});
     }
-    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans_));
+    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
     requests_ += got.requests;
     if (got.bytes < single_bytes_) return truncated(storage_);
     for (const auto& [piece, cell] : singles_) {
@@ -544,22 +544,22 @@ class Reader {
 
   static Bytes staged_of(const Cell& cell) { return cell.stored.length - (cell.in_place ? cell.bytes : 0); }
 
-  // Where the cell is read to; `staging` moves on.
-  void lay_out(Cell& cell, std::byte*& staging) {
-    const auto stage = [&](Bytes length) {
-      if (length > 0) spans_.push_back({staging, length});
-      staging += length;
-    };
-    cell.first_span = spans_.size();
+  // Calls visit(data, length) for each place where bytes of the cell are read to, as they are stored.
+  template <typename Visit>
+  static void each_place(const Cell& cell, Visit visit) {
+    std::byte* staging = cell.staging;
     Offset at = cell.stored.offset;
+    const auto stage_to = [&](Offset end) {
+      if (end > at) visit(staging, end - at);
+      staging += end - at;
+    };
     for (std::size_t i = 0; cell.in_place && i < cell.wanted.size(); ++i) {
       const Wanted& wanted = cell.wanted[i];
-      stage(wanted.stored - at);
-      spans_.push_back({wanted.data, wanted.length});
+      stage_to(wanted.stored);
+      visit(wanted.data, wanted.length);
       at = wanted.stored + wanted.length;
     }
-    stage(cell.stored.end() - at);
-    cell.last_span = spans_.size();
+    stage_to(cell.stored.end());
   }
 
   Status fetch_batch() {
@@ -574,9 +574,11 @@ class Reader {
       staging_ = page_buffer(staged);
       staging_size_ = staged;
     }
-    spans_.clear();
     std::byte* staging = staging_.get();
-    for (Cell& cell : batch_) lay_out(cell, staging);
+    for (Cell& cell : batch_) {
+      cell.staging = staging;
+      staging += staged_of(cell);
+    }
     RETURN_IF_ERROR(fetch_groups(groups()));
     batch_.clear();
     return {};
@@ -615,19 +617,28 @@ class Reader {
   // Returns how many requests it took.
   Result<std::int64_t> fetch_group(Group cells) {
     std::vector<Extent> extents;
+    std::vector<Span> spans;
     Bytes all = 0;
+    const auto read_to = [&](std::byte* data, Bytes length) {
+      if (!spans.empty() && spans.back().data + spans.back().length == data)
+        spans.back().length += length;
+      else
+        spans.push_back({data, length});
+    };
     for (const Cell& cell : cells) {
-      extents.push_back(cell.stored);
+      if (!extents.empty() && extents.back().end() == cell.stored.offset)
+        extents.back().length += cell.stored.length;
+      else
+        extents.push_back(cell.stored);
       all += cell.stored.length;
+      each_place(cell, read_to);
     }
-    const std::size_t first = cells.front().first_span;
-    ASSIGN_OR_RETURN(const Transferred got,
-                     storage_.readv(extents, std::span(spans_).subspan(first, cells.back().last_span - first)));
+    ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
     if (got.bytes < all) return truncated(storage_);
     for (const Cell& cell : cells) {
       if (cell.verify && !is_right(cell, sum_of(cell))) return damaged(storage_, cell.stored);
       for (std::size_t i = 0; !cell.in_place && i < cell.wanted.size(); ++i)
-        copy(cell.wanted[i], spans_[cell.first_span].data + (cell.wanted[i].stored - cell.stored.offset));
+        copy(cell.wanted[i], cell.staging + (cell.wanted[i].stored - cell.stored.offset));
     }
     return got.requests;
   }
@@ -635,10 +646,9 @@ class Reader {
   // Sums are of one thread.
   bool is_deep() const { return deep_.depth > 1 && !sums_; }
 
-  std::uint32_t sum_of(const Cell& cell) const {
+  static std::uint32_t sum_of(const Cell& cell) {
     std::uint32_t sum = 0;
-    for (std::size_t i = cell.first_span; i < cell.last_span; ++i)
-      sum = crc32c({spans_[i].data, static_cast<std::size_t>(spans_[i].length)}, sum);
+    each_place(cell, [&](const std::byte* data, Bytes length) { sum = crc32c(bytes_at(data, length), sum); });
     return sum;
   }
 
@@ -665,7 +675,6 @@ class Reader {
   std::size_t wanted_ = 0;    // of all sources
   std::vector<Cell> cells_;
   std::vector<Cell> batch_;  // to be read by one request
-  std::vector<Span> spans_;  // of its cells
   struct Single {
     Wanted piece;
     Cell cell;
