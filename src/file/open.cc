@@ -146,14 +146,15 @@ struct Opened {
   Learnt learnt = {};
 };
 
-// An agreement after opening. Names are each rank's own, relative to its directory: that they lead to one file is seen here,
+// An agreement after opening, with what rank 0 tells beside. Names are each rank's own, relative to its directory: that they lead to one file is seen here,
 // where numbers of files can be compared, which is on one node and device.
-Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened) {
+Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened, Buffer& told) {
   struct Entry {
     Verdict verdict;
     Opened opened;
+    std::size_t told;  // bytes
   };
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), opened}));
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, allgather(group, Entry{verdict_of(mine), opened, told.size()}));
   std::vector<Verdict> verdicts;
   for (const Entry& entry : entries) verdicts.push_back(entry.verdict);
   RETURN_IF_ERROR(worst(verdicts));
@@ -171,6 +172,13 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
   }
   Opened all = entries.front().opened;
   for (const Entry& entry : entries) all.readable = all.readable && entry.opened.readable;
+  if (entries.front().told == 0) return all;
+  told.resize(entries.front().told);
+  const Span span{told.data(), std::ssize(told)};
+  std::vector<Message> sends, receives;
+  if (group.rank() > 0) receives.push_back({0, span});
+  for (int rank = 1; group.rank() == 0 && rank < group.size(); ++rank) sends.push_back({rank, span});
+  RETURN_IF_ERROR(group.exchange(sends, receives));
   return all;
 }
 
@@ -236,23 +244,33 @@ Status open_storage(Group& group, const Result<std::string>& path, bool wants_in
   if (creates) RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
   if (!first) storage = open_as(mode, parts.hints, false, open_here);
   Status mine = storage ? Status() : fail(storage.error());
-  IntervalFile::Begun begun{};
-  if (storage && first) {
-    if (auto found = learn(**storage, *path, parts, wants_intervals, made, begun))
-      opened.learnt = *found;
-    else
-      mine = fail(found.error());
-  }
-  ASSIGN_OR_RETURN(const Opened agreed, all_opened(group, mine, opened));
+  std::unique_ptr<IntervalFile> interval;
+  IntervalFile::Begun begun{};  // ends before what has the storage
+  Buffer told;
+  const auto make_interval = [&] {
+    interval = IntervalFile::make(group, wrap_trace(std::move(*storage), parts.report->storage()), mode.writes(),
+                                  summed_requests(parts.profile));
+  };
+  if (storage && first)
+    mine = guarded([&]() -> Status {
+      ASSIGN_OR_RETURN(opened.learnt, learn(**storage, *path, parts, wants_intervals, made, begun));
+      if (!opened.learnt.interval) return {};
+      make_interval();
+      ASSIGN_OR_RETURN(told, interval->begin(std::move(begun)));
+      return {};
+    });
+  ASSIGN_OR_RETURN(const Opened agreed, all_opened(group, mine, opened, told));
   parts.readable = agreed.readable;
   if (agreed.learnt.interval && !agreed.readable) return fail(must_be_readable(parts.path));
   parts.profile = agreed.learnt.profile;
   parts.checks = agreed.learnt.checks;
-  parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
-  if (parts.replaces) parts.storage->expect_sync();
-  if (!agreed.learnt.interval) return {};
-  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, std::move(parts.storage), mode.writes(), std::move(begun),
-                                                     summed_requests(parts.profile)));
+  if (!agreed.learnt.interval) {
+    parts.storage = wrap_trace(std::move(*storage), parts.report->storage());
+    if (parts.replaces) parts.storage->expect_sync();
+    return {};
+  }
+  if (!first) make_interval();
+  RETURN_IF_ERROR(interval->join(told));
   parts.interval = interval.get();
   parts.storage = std::move(interval);
   return {};

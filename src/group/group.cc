@@ -91,6 +91,7 @@ Group::~Group() = default;
 
 Result<std::shared_ptr<Segment>> Group::segment(Bytes, Bytes) { return nullptr; }
 Result<std::shared_ptr<Segment>> Group::lasting_segment(Bytes, Bytes) { return nullptr; }
+std::shared_ptr<Segment> Group::lasting_segment() { return nullptr; }
 
 Status Group::await(Bell&, std::uint32_t, const std::function<std::vector<int>()>&) {
   return fail(Code::kUnsupportedOperation, "waiting in memory that is not shared");

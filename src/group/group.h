@@ -75,6 +75,8 @@ class Group {
   virtual Result<std::shared_ptr<Segment>> segment(Bytes length, Bytes reserved);
   // One that the group keeps: made at the first call, with its lengths, and at each later one as it was left, without waiting.
   virtual Result<std::shared_ptr<Segment>> lasting_segment(Bytes length, Bytes reserved);
+  // The same where it has been made, else null. Not collective.
+  virtual std::shared_ptr<Segment> lasting_segment();
 
   // Between two collective calls, by any rank: waits until `bell`, which lies in shared(), has rung since `heard` rings. Fails as
   // those do. `missing`: the ranks that are waited for, to tell where it takes too long.

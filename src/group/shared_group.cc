@@ -252,6 +252,7 @@ class SharedGroup final : public Group {
   Result<SharedMemory> shared(Bytes length) override;
   Result<std::shared_ptr<Segment>> segment(Bytes length, Bytes reserved) override;
   Result<std::shared_ptr<Segment>> lasting_segment(Bytes length, Bytes reserved) override;
+  std::shared_ptr<Segment> lasting_segment() override { return lasting_; }
   bool runs_anywhere() const override { return true; }
   Status await(Bell& bell, std::uint32_t heard, const std::function<std::vector<int>()>& missing) override;
   SharedMemory persistent() override { return {board_.persistent(), kPersistentBytes}; }

@@ -124,10 +124,19 @@ Result<IntervalFile::Begun> IntervalFile::begin_newborn(Storage& storage, SinceB
   return Begun{*std::move(born), lock ? *std::move(lock) : nullptr, look};
 }
 
+std::unique_ptr<IntervalFile> IntervalFile::make(Group& group, std::unique_ptr<Storage> storage, bool writes,
+                                                 const SummedRequests& requests) {
+  return std::unique_ptr<IntervalFile>(new IntervalFile(group, std::move(storage), writes, requests));
+}
+
 Result<std::unique_ptr<IntervalFile>> IntervalFile::open(Group& group, std::unique_ptr<Storage> storage, bool writes,
                                                          Begun begun, const SummedRequests& requests) {
-  std::unique_ptr<IntervalFile> file(new IntervalFile(group, std::move(storage), writes, requests));
-  RETURN_IF_ERROR(file->load(std::move(begun)));
+  auto file = make(group, std::move(storage), writes, requests);
+  Result<Buffer> told = Buffer();
+  if (group.rank() == 0) told = guarded([&] { return file->begin(std::move(begun)); });
+  RETURN_IF_ERROR(agree(group, told ? Status() : fail(told.error())));
+  ASSIGN_OR_RETURN(const std::vector<Buffer> all, allgatherv(group, *told));
+  RETURN_IF_ERROR(file->join(all.front()));
   return file;
 }
 
@@ -149,36 +158,37 @@ IntervalFile::~IntervalFile() {
 
 void IntervalFile::await_closed() { (void)of_process<Worker>().idle_within(kPatience); }
 
-Status IntervalFile::load(Begun begun) {
-  Status mine;
-  std::vector<std::byte> bytes;
+Result<Buffer> IntervalFile::begin(Begun begun) {
+  if (writes_) wipe_memory_log(group_);
   Finished told;
+  ASSIGN_OR_RETURN(const std::vector<std::byte> content, begin(std::move(begun), told));
+  const auto first = std::as_bytes(std::span(&told, 1));
+  Buffer all(first.begin(), first.end());
+  all.insert(all.end(), content.begin(), content.end());
+  return all;
+}
+
+Status IntervalFile::join(std::span<const std::byte> told) {
   if (writes_) {
     storage_->expect_sync();
     ASSIGN_OR_RETURN(shared_log_, make_memory_log(group_));
   }
-  if (group_.rank() == 0) mine = guarded([&] { return begin(std::move(begun), bytes, told); });
-  told.verdict = verdict_of(mine);
-  const auto first = std::as_bytes(std::span(&told, 1));
-  bytes.insert(bytes.begin(), first.begin(), first.end());
-  ASSIGN_OR_RETURN(std::vector<Buffer> all, allgatherv(group_, bytes));
-  std::memcpy(&told, all.front().data(), sizeof told);
-  RETURN_IF_ERROR(worst({&told.verdict, 1}));
-  Buffer& content = all.front();
-  content.erase(content.begin(), content.begin() + sizeof told);
+  Finished finished;
+  std::memcpy(&finished, told.data(), sizeof finished);
+  const auto content = told.subspan(sizeof finished);
   Buffer tail;
-  if (in_tail(told.root)) tail = std::exchange(content, {});
-  const auto root_bytes = tail.empty() ? std::span<const std::byte>(content) : tail_part(tail, told.root);
+  if (in_tail(finished.root)) tail.assign(content.begin(), content.end());
+  const auto root_bytes = tail.empty() ? content : tail_part(tail, finished.root);
   ASSIGN_OR_RETURN(Root root, decode_root(root_bytes, std::ssize(tail)));  // as rank 0 has decoded it
-  adopt(std::make_shared<Generation>(std::move(root), std::move(tail)), {}, told);
+  adopt(std::make_shared<Generation>(std::move(root), std::move(tail)), {}, finished);
   for (std::size_t i = static_cast<std::size_t>(group_.rank()); i < seen_.generation->root().parts.size();
        i += static_cast<std::size_t>(group_.size()))
     own_parts_.push_back(i);
   return {};
 }
 
-// On rank 0: takes the locks, finds the newest generation's root, or the tail that has it, and where there is space.
-Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finished& told) {
+// Takes the locks, finds the newest generation's root, or the tail that has it, and where there is space.
+Result<std::vector<std::byte>> IntervalFile::begin(Begun begun, Finished& told) {
   if (writes_ && begun.head.bytes.empty()) {
     ASSIGN_OR_RETURN(begun, begin_writing(*storage_, true));
   }
@@ -208,14 +218,15 @@ Status IntervalFile::begin(Begun begun, std::vector<std::byte>& content, Finishe
     }
     ASSIGN_OR_RETURN(StoredRoot stored, read_root(*storage_, head, header));
     ASSIGN_OR_RETURN(const Root decoded, decode_root(stored.bytes, std::ssize(header.tail)));
-    content = std::move(in_tail(header.root) ? header.tail : stored.bytes);
     told.root = header.root;
-    if (!writes_) return {};
+    std::vector<std::byte>& content = in_tail(header.root) ? header.tail : stored.bytes;
+    if (!writes_) return std::move(content);
     // Who committed it may have been killed before it was durable, and what is before it is given away now.
     if (header.generation != kBirth) RETURN_IF_ERROR(storage_->sync());
     told.reuse = nobody_reads_before(header.generation);
     stored_size_ = stored.size;
-    return settle_space(decoded, told);
+    RETURN_IF_ERROR(settle_space(decoded, told));
+    return std::move(content);
   }
   return fail(
       Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});

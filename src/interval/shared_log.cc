@@ -34,7 +34,6 @@ class MemoryLog final : public SharedLog {
   explicit MemoryLog(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
 
   void clear() override { board().most = std::max(board().most, board().taken.exchange(0)); }
-  // What the group's last file has left must not be taken for this one's.
   void wipe() {
     clear();
     const auto used = static_cast<std::size_t>(std::exchange(board().most, 0));
@@ -187,9 +186,11 @@ Result<std::unique_ptr<SharedLog>> make_memory_log(Group& group) {
   if (group.size() == 1 || group.node_count() > 1) return nullptr;
   ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, group.lasting_segment(sizeof(MemoryLog::Board), kReserved));
   if (!segment) return nullptr;
-  auto log = std::make_unique<MemoryLog>(std::move(segment));
-  if (group.rank() == 0) log->wipe();
-  return log;
+  return std::make_unique<MemoryLog>(std::move(segment));
+}
+
+void wipe_memory_log(Group& group) {
+  if (auto segment = group.lasting_segment()) MemoryLog(std::move(segment)).wipe();
 }
 
 std::unique_ptr<SharedLog> make_storage_log(Storage& storage, LogSpace space) {

@@ -31,9 +31,10 @@ class SharedLog {
   virtual bool asks_storage() const = 0;
 };
 
-// Collective, with an agreement before its use. In memory that all ranks map, of one file at a time: null where there is nobody to
-// share with, or no memory.
+// Collective. In memory that all ranks map, of one file at a time: null where there is nobody to share with, or no memory.
 Result<std::unique_ptr<SharedLog>> make_memory_log(Group& group);
+// By one rank, before any makes it: what the group's last file has left must not be taken for this one's.
+void wipe_memory_log(Group& group);
 
 // In the stored file, under a lock: a few requests more for each access. Its areas are taken like any space.
 struct LogSpace {

@@ -574,14 +574,32 @@ TEST(Visibility, AnInterferedLogIsRefused) {
   }
 }
 
+TEST(Visibility, AFileHasNothingOfTheOneBefore) {
+  const auto one = make_memory_file(), next = make_memory_file();
+  run_threads(2, {}, [&](Group& group) {
+    for (const auto& file : {one, next}) {
+      auto opened = IntervalFile::open(group, open_memory(file), true);
+      ASSERT_TRUE(opened);
+      EXPECT_EQ(*(*opened)->size(), 0);
+      ASSERT_TRUE(group.barrier());
+      Data data(100, std::byte{'x'});
+      ASSERT_TRUE(write_list(**opened, std::vector<Extent>{{group.rank() * 100, 100}}, data));
+      ASSERT_TRUE(group.barrier());
+      EXPECT_EQ(*(*opened)->size(), 200);
+      ASSERT_TRUE(group.barrier());
+    }
+  });
+}
+
 // The next file's ranks tell each other in the same memory.
 TEST(Visibility, WhatWasToldOfOneFileIsNotTakenForTheNextOnes) {
   constexpr int kMost = 30;
   run_threads(3, {}, [&](Group& group) {
     for (int round = 0; round < 4; ++round) {
+      if (group.rank() == 0) wipe_memory_log(group);
+      ASSERT_TRUE(group.barrier());
       const auto log = make_memory_log(group);
       ASSERT_TRUE(log && *log);
-      ASSERT_TRUE(group.barrier());
       (*log)->begin(kBirth);
       EXPECT_TRUE((*log)->news()->empty());
       const auto segment = group.lasting_segment(1, 1).value();
