@@ -146,8 +146,8 @@ struct Opened {
   Learnt learnt = {};
 };
 
-// An agreement after opening, with what rank 0 tells beside. Names are each rank's own, relative to its directory: that they lead to one file is seen here,
-// where numbers of files can be compared, which is on one node and device.
+// An agreement after opening; where all could, rank 0 tells the others more. Names are each rank's own, relative to its directory:
+// that they lead to one file is seen here, where numbers of files can be compared, which is on one node and device.
 Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened, Buffer& told) {
   struct Entry {
     Verdict verdict;

@@ -47,14 +47,14 @@ class IntervalFile final : public Storage {
   // By who has made the storage, which nobody had before, for storages that are far: the same, with fewer requests in turn. `began`:
   // before it was made. What is begun must not outlive the storage.
   static Result<Begun> begin_newborn(Storage& storage, SinceBoot began);
-  // Opening, in three steps: each rank makes one; rank 0 begins, which fails as begin_writing() does, and returns what the others are to be
-  // told; with that all join. `group` must outlive it. `requests`: how data move.
+  // Opening, in three steps: each rank makes one; rank 0 begins, which fails as begin_writing() does, and returns what the others
+  // are to be told; with that all join. `group` must outlive it. `requests`: how data move.
   static std::unique_ptr<IntervalFile> make(Group& group, std::unique_ptr<Storage> storage, bool writes,
                                             const SummedRequests& requests);
   Result<Buffer> begin(Begun begun);
   Status join(std::span<const std::byte> told);
-  // All of them. Collective; fails alike on all ranks. `begun`: on rank 0, of this
-  // storage; of a reader the head alone; nothing: nobody else is about to write to it.
+  // All three. Collective; fails alike on all ranks. `begun`: on rank 0, of this storage; of a reader the head alone; nothing: nobody
+  // else is about to write to it.
   static Result<std::unique_ptr<IntervalFile>> open(Group& group, std::unique_ptr<Storage> storage, bool writes,
                                                     Begun begun = {}, const SummedRequests& requests = {});
 
