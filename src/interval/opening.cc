@@ -107,8 +107,8 @@ Result<IntervalFile::Begun> IntervalFile::begin_writing(Storage& storage, bool i
 
 // Its birth harms no interval file, whoever has made it one and committed to it meanwhile.
 Result<IntervalFile::Begun> IntervalFile::begin_newborn(Storage& storage, SinceBoot began) {
-  const auto look = std::make_shared<Look>();
   Result<Head> born = Head{};
+  const auto look = std::make_shared<Look>();  // ends before it
   look->worker.post_or_run([&] { born = guarded([&] { return write_birth(storage); }); });
   auto lock = lock_for_writing(storage);
   const bool soon = lock && since_boot() - began <= kSoon;
