@@ -36,7 +36,7 @@ bool copy_by_streaming(std::byte* to, const std::byte* from, std::size_t length)
 // While one thread copies so many bytes. Other threads see what was streamed when it has ended.
 class Streaming {
  public:
-  static constexpr std::size_t kLeast = std::size_t{8} << 20;  // more than a core's share of the last cache, as a rule
+  static constexpr std::size_t kLeast = std::size_t{4} << 20;  // a core's share of the last cache, as a rule
 
   // Streams kLeast bytes and more, on AMD's processors without AVX-512 (measured on Zen 3).
   explicit Streaming(std::size_t bytes);

@@ -303,6 +303,40 @@ TEST(IntervalFile, PiecesOfAByteAreReadAFewAtATime) {
   });
 }
 
+// Cells that lie apart are one mapping, unless they are few in it.
+TEST(IntervalFile, AMappingHasGaps) {
+  const std::uint64_t seed = seed_of_this_run();
+  Random random(seed);
+  constexpr std::int64_t kCells = 200;
+  const Data data = random_data(random, kCells * kCell);
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    auto writer = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(write_list(**writer, {{0, kCells * kCell}}, data));
+    ASSERT_TRUE((*writer)->commit());
+    auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false, {}, {.least_mapped = 1});
+    ASSERT_TRUE(reader);
+    const auto requests_for = [&](std::int64_t apart) {
+      std::vector<Extent> wanted;
+      Data expected;
+      for (std::int64_t cell = 0; cell < kCells; cell += apart) {
+        wanted.push_back({cell * kCell, kCell});
+        expected.insert(expected.end(), data.begin() + cell * kCell, data.begin() + (cell + 1) * kCell);
+      }
+      Data seen(expected.size());
+      const Span span{seen.data(), std::ssize(seen)};
+      const auto moved = (*reader)->readv(wanted, {&span, 1});
+      EXPECT_TRUE(moved && seen == expected);
+      return moved ? moved->requests : -1;
+    };
+    EXPECT_EQ(requests_for(1), 1);
+    EXPECT_EQ(requests_for(16), 1);
+    EXPECT_GT(requests_for(50), 1);
+  });
+}
+
 // Reads past the caches, of pieces of two ranks of any length: of all by each rank, from mappings and by requests, and in turns
 // together.
 TEST(IntervalFile, MuchIsReadAtOnce) {

@@ -30,10 +30,11 @@ constexpr std::size_t kMostWanted = 1 << 17;
 constexpr std::size_t kMostFound = 2 * kMostWanted;  // in stored order
 constexpr std::size_t kMostCells = 4096;             // at once
 constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to where they belong, shorter ones copied
-constexpr Bytes kLongPiece = 8192;    // so long on average calls read them as fast as they are copied out of a mapping
 constexpr Bytes kLeastInPlaceFar = 8192;  // a request has some number of pages (FUSE: 256), a short piece takes two
 constexpr double kWellUsed = 0.75;        // of cells: so much of their bytes are wanted
-constexpr Bytes kLongestUnwanted = 4 * kCell;  // between cells of one mapping
+constexpr Bytes kLongestUnwanted = 4 * kCell;  // between pieces that are near each other
+constexpr Bytes kSparsest =
+    16;  // times as long as its cells together is a mapping at most: else each takes a fault of its own
 
 using Wanted = StoredPiece;
 
@@ -393,10 +394,11 @@ class Reader {
     std::span<const std::byte> at(Offset stored, Bytes length) const {
       return bytes_at(data + (stored - origin), length);
     }
-    // While a piece is copied.
+    // While a piece is copied; what goes on without a break the processor foresees.
     [[gnu::always_inline]] void prefetch_after(const Wanted& wanted, Stores stores) const {
       const Wanted* const next = &wanted + 1;
       if (next == end) return;
+      if (next->stored == wanted.stored + wanted.length && next->data == wanted.data + wanted.length) return;
       prefetch_copy(next->data, data + (next->stored - origin), static_cast<std::size_t>(next->length), stores);
     }
   };
@@ -428,15 +430,22 @@ class Reader {
     return is_right(cell, crc32c(mapped.at(done, cell.stored.end() - done), sum));
   }
 
-  // How many of them, from the first on, are so near each other that they go into one mapping.
-  std::size_t count_near(std::span<const Cell> cells) const {
+  // How many of them, from the first on, go into one mapping. Pages come as they are touched, so that those between cells cost nothing.
+  static std::size_t count_near(std::span<const Cell> cells) {
     std::size_t count = 1;
-    const Offset end = cells[0].stored.offset + SummedRequests::kMostMapped;
-    while (count < cells.size() && cells[count].stored.end() <= end &&
-           cells[count].stored.offset - cells[count - 1].stored.end() <= kLongestUnwanted &&
-           cells[count].verify == cells[0].verify)
-      ++count;
+    for (Bytes bytes = cells[0].stored.length; count < cells.size(); ++count) {
+      const Cell& next = cells[count];
+      bytes += next.stored.length;
+      const Bytes length = next.stored.end() - cells[0].stored.offset;
+      if (length > SummedRequests::kMostMapped || length > kSparsest * bytes || next.verify != cells[0].verify) break;
+    }
     return count;
+  }
+
+  static Bytes stored_bytes(std::span<const Cell> cells) {
+    Bytes bytes = 0;
+    for (const Cell& cell : cells) bytes += cell.stored.length;
+    return bytes;
   }
 
   // Whether not all of them is needed, and to read each piece by itself takes less than to map them, or to read them whole.
@@ -447,7 +456,7 @@ class Reader {
       pieces += std::ssize(cell.wanted);
       unwanted += cell.stored.length - cell.bytes;
     }
-    const Bytes length = cells.back().stored.end() - cells.front().stored.offset;
+    const Bytes length = stored_bytes(cells);
     if (length < least_mapped_)
       return pieces * Profile::kPage <= unwanted;  // a call takes no longer than copying a page
     return static_cast<double>(pieces) < static_cast<double>(length / Profile::kPage) * calls_a_page_;
@@ -462,20 +471,10 @@ class Reader {
     return kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
   }
 
-  // Whether they are wanted in long pieces, and calls, which read them whole, read little else.
-  static bool are_long(std::span<const Cell> cells) {
-    Bytes bytes = 0, pieces = 0;
-    for (const Cell& cell : cells) {
-      bytes += cell.bytes;
-      pieces += std::ssize(cell.wanted);
-    }
-    return bytes >= pieces * kLongPiece && are_well_used(cells);
-  }
-
   // False where they are not worth a mapping, or cannot be mapped.
   Result<bool> fetch_mapped(std::span<const Cell> cells) {
     const Extent range{cells.front().stored.offset, cells.back().stored.end() - cells.front().stored.offset};
-    if (range.length < least_mapped_ || are_long(cells)) return false;
+    if (stored_bytes(cells) < least_mapped_) return false;
     const Cell* wrong = nullptr;
     const Wanted* const end = cells.back().wanted.data() + cells.back().wanted.size();
     const auto mapped = storage_.map(range, false, [&](const std::byte* data, Bytes present) {

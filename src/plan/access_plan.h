@@ -101,7 +101,7 @@ Deep deep_of(const StorageCosts& costs);
 // How bytes that have checksums move.
 struct SummedRequests {
   static constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
-  static constexpr Bytes kMostMapped = Bytes{4} << 20;
+  static constexpr Bytes kMostMapped = Bytes{64} << 20;
 
   bool waits = false;                      // for requests, more than for bytes
   Bytes longest_read = Bytes{1} << 20;     // so many are read by one request, then summed

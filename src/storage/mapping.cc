@@ -45,6 +45,9 @@ void handle_bus_errors() {
 
 Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writable, bool brings_in) {
   handle_bus_errors();
+  brings_in = brings_in && (writable || !Watch::sees_errors());
+  if (brings_in && !writable && range.length > kMostBroughtIn)
+    return fail(Code::kUnsupportedOperation, "mapping so much of a file for a program that handles bus errors itself");
   const Offset begin = range.offset / static_cast<Offset>(page_size) * static_cast<Offset>(page_size);
   const Bytes length = range.end() - begin;
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -53,7 +56,7 @@ Result<std::unique_ptr<Mapping>> Mapping::make(int fd, Extent range, bool writab
   std::unique_ptr<Mapping> mapping(new Mapping(pages, length, static_cast<std::byte*>(pages) + (range.offset - begin)));
   const int all = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   // To touch pages to read costs less: then the kernel maps up to sixteen at once.
-  if (brings_in && (writable || !Watch::sees_errors()) && ::madvise(pages, static_cast<std::size_t>(length), all) != 0)
+  if (brings_in && ::madvise(pages, static_cast<std::size_t>(length), all) != 0)
     return fail_errno(errno, "mapping", "");
   return mapping;
 }

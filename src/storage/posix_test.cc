@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "storage/mapping.h"
 #include "storage/posix_calls.h"
 #include "storage/testing/temp_directory.h"
 
@@ -368,6 +369,26 @@ TEST_F(Posix, OtherBusErrorsStillEndTheProgram) {
   // Address sanitizer's own handler, which was there before ours, ends it with a status.
   EXPECT_EXIT(
       crash(), [](int status) { return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : status != 0; }, "");
+}
+
+// A program that handles them itself has all pages brought in before: of no range that is much longer than what it may want.
+TEST_F(Posix, WhoDoesNotSeeErrorsMapsLittleToRead) {
+  const auto storage = open();
+  if (!storage->caps().maps) GTEST_SKIP() << "the file system of " << path_ << " is not mapped";
+  constexpr Bytes kLong = Mapping::kMostBroughtIn + 1;
+  ASSERT_TRUE(storage->resize(kLong));
+  const auto maps = [&](Bytes length) {
+    return storage->map({0, length}, false, [](std::byte*, Bytes) { return Bytes{0}; }).has_value();
+  };
+  EXPECT_TRUE(maps(kLong));
+  struct sigaction theirs {
+  }, ours;
+  theirs.sa_handler = [](int) {};
+  ::sigaction(SIGBUS, &theirs, &ours);
+  EXPECT_TRUE(maps(kLong - 1));
+  EXPECT_FALSE(maps(kLong));
+  ::sigaction(SIGBUS, &ours, nullptr);
+  EXPECT_TRUE(maps(kLong));
 }
 
 TEST_F(Posix, AFullDiskIsNoCrash) {
