@@ -308,13 +308,14 @@ TEST(IntervalFile, AMappingHasGaps) {
   const std::uint64_t seed = seed_of_this_run();
   Random random(seed);
   constexpr std::int64_t kCells = 200;
-  const Data data = random_data(random, kCells * kCell);
+  Data data = random_data(random, kCells * kCell);
   const auto file = make_memory_file();
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
   run_threads(1, {}, [&](Group& group) {
     auto writer = IntervalFile::open(group, open_memory(file), true);
     ASSERT_TRUE(writer);
-    ASSERT_TRUE(write_list(**writer, {{0, kCells * kCell}}, data));
+    const std::vector<Extent> all{{0, kCells * kCell}};
+    ASSERT_TRUE(write_list(**writer, all, data));
     ASSERT_TRUE((*writer)->commit());
     auto reader = IntervalFile::open(group, open_memory(file, {.read = true}), false, {}, {.least_mapped = 1});
     ASSERT_TRUE(reader);
