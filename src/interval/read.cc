@@ -33,8 +33,7 @@ constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to w
 constexpr Bytes kLeastInPlaceFar = 8192;  // a request has some number of pages (FUSE: 256), a short piece takes two
 constexpr double kWellUsed = 0.75;        // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between pieces that are near each other
-constexpr Bytes kSparsest =
-    16;  // times as long as its cells together is a mapping at most: else each takes a fault of its own
+constexpr Bytes kSparsest = 16;  // times as long as its cells is a mapping at most, for thinner ones take a fault each
 
 using Wanted = StoredPiece;
 

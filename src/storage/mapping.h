@@ -15,10 +15,11 @@ namespace stridio {
 // tells.
 class Mapping {
  public:
+  static constexpr Bytes kMostBroughtIn = Bytes{16} << 20;
+
   // With `brings_in` every page is there before this returns, or it fails: so on a full disk, and where the file system or the
   // kernel (before 5.14) cannot do it. Nothing has been done then. Pages that are only read come as they are touched, where the Watch
   // sees that they do not; else ranges longer than kMostBroughtIn cannot be had, of which somebody may want little.
-  static constexpr Bytes kMostBroughtIn = Bytes{16} << 20;
   static Result<std::unique_ptr<Mapping>> make(int fd, Extent range, bool writable, bool brings_in = true);
   ~Mapping();
   Mapping(const Mapping&) = delete;
