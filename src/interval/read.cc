@@ -33,7 +33,8 @@ constexpr Bytes kLeastInPlace = 512;  // pieces so long on average are read to w
 constexpr Bytes kLeastInPlaceFar = 8192;  // a request has some number of pages (FUSE: 256), a short piece takes two
 constexpr double kWellUsed = 0.75;        // of cells: so much of their bytes are wanted
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between pieces that are near each other
-constexpr Bytes kSparsest = 16;  // times as long as its cells is a mapping at most, for thinner ones take a fault each
+constexpr Bytes kSparsest =
+    16;  // times as long as its cells is a mapping at most: some have all of it brought in (mapping.h)
 
 using Wanted = StoredPiece;
 
@@ -447,27 +448,25 @@ class Reader {
     return bytes;
   }
 
+  static Bytes wanted_bytes(std::span<const Cell> cells) {
+    Bytes bytes = 0;
+    for (const Cell& cell : cells) bytes += cell.bytes;
+    return bytes;
+  }
+
   // Whether not all of them is needed, and to read each piece by itself takes less than to map them, or to read them whole.
   bool is_worth_calls(std::span<const Cell> cells) const {
     if (!sums_ || cells[0].verify) return false;
-    Bytes pieces = 0, unwanted = 0;
-    for (const Cell& cell : cells) {
-      pieces += std::ssize(cell.wanted);
-      unwanted += cell.stored.length - cell.bytes;
-    }
+    std::int64_t pieces = 0;
+    for (const Cell& cell : cells) pieces += std::ssize(cell.wanted);
     const Bytes length = stored_bytes(cells);
     if (length < least_mapped_)
-      return pieces * Profile::kPage <= unwanted;  // a call takes no longer than copying a page
+      return pieces * Profile::kPage <= length - wanted_bytes(cells);  // a call takes no longer than copying a page
     return static_cast<double>(pieces) < static_cast<double>(length / Profile::kPage) * calls_a_page_;
   }
 
   static bool are_well_used(std::span<const Cell> cells) {
-    Bytes wanted = 0, stored = 0;
-    for (const Cell& cell : cells) {
-      stored += cell.stored.length;
-      wanted += cell.bytes;
-    }
-    return kWellUsed * static_cast<double>(stored) <= static_cast<double>(wanted);
+    return kWellUsed * static_cast<double>(stored_bytes(cells)) <= static_cast<double>(wanted_bytes(cells));
   }
 
   // False where they are not worth a mapping, or cannot be mapped.

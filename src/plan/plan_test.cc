@@ -110,6 +110,8 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   mapped.run_page_seconds = 1e-7;
   EXPECT_LE(summed_requests(mapped).least_mapped, 2 * near.longest_read);
   EXPECT_DOUBLE_EQ(summed_requests(mapped).calls_a_page, 0.1);
+  mapped.map_seconds = 1e-3;
+  EXPECT_GT(summed_requests(mapped).least_mapped, Bytes{32} << 20) << "what it takes is not repaid before";
   mapped.map_seconds = 1e-2;
   EXPECT_EQ(summed_requests(mapped).least_mapped, SummedRequests::kNever);
   Profile network = far(1e-3, 1e9);
