@@ -114,23 +114,31 @@ struct Opened {
   Storage& storage() const { return interval ? static_cast<Storage&>(*interval) : *flat; }
 };
 
-// What its mount costs, for all alike: as it was measured when a program opened a file there.
-Result<Profile> profile_for(Group& group, const std::string& path) {
-  ASSIGN_OR_RETURN(const auto known, allgather(group, known_profile_of(path).value_or(Profile())));
-  return known.front();
+struct OnMount {
+  std::unique_ptr<Storage> storage;
+  Profile profile;  // for all alike: as it was measured when a program opened a file there
+};
+
+// Collective.
+Result<OnMount> open_together(Group& group, const std::string& path, bool writes) {
+  FileId id;
+  auto storage = open_posix(path, {.read = true, .write = writes}, &id);
+  RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
+  ASSIGN_OR_RETURN(const auto known, allgather(group, known_profile_of(path, id).value_or(Profile())));
+  return OnMount{*std::move(storage), known.front()};
 }
 
 // Collective.
 Result<Opened> open_source(Group& group, const std::string& path) {
-  auto storage = open_posix(path, {.read = true});
-  RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
-  auto head = Head::read(**storage);
+  ASSIGN_OR_RETURN(OnMount opened, open_together(group, path, false));
+  auto& storage = opened.storage;
+  auto head = Head::read(*storage);
   RETURN_IF_ERROR(agree(group, head ? Status() : fail(head.error())));
-  if (head->content() != Head::Content::kIntervals) return Opened{nullptr, *std::move(storage)};
-  const bool locks = (*storage)->has_locks();
-  ASSIGN_OR_RETURN(const Profile profile, profile_for(group, path));
-  ASSIGN_OR_RETURN(auto interval, IntervalFile::open(group, *std::move(storage), false,
-                                                     {*std::move(head), nullptr, nullptr}, summed_requests(profile)));
+  if (head->content() != Head::Content::kIntervals) return Opened{nullptr, std::move(storage)};
+  const bool locks = storage->has_locks();
+  ASSIGN_OR_RETURN(auto interval,
+                   IntervalFile::open(group, std::move(storage), false, {*std::move(head), nullptr, nullptr},
+                                      summed_requests(opened.profile)));
   return Opened{std::move(interval), nullptr, locks};
 }
 
@@ -313,10 +321,9 @@ void Translation::note_who_gets_all() {
 Status Translation::to_intervals(Group& group, const std::string& partial, std::unique_ptr<IntervalFile>& target) {
   if (!target) {
     RETURN_IF_ERROR(create(group, partial));
-    auto storage = open_posix(partial, {.read = true, .write = true});
-    RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
-    ASSIGN_OR_RETURN(const Profile profile, profile_for(group, partial));
-    ASSIGN_OR_RETURN(target, IntervalFile::open(group, *std::move(storage), true, {}, summed_requests(profile)));
+    ASSIGN_OR_RETURN(OnMount opened, open_together(group, partial, true));
+    ASSIGN_OR_RETURN(target,
+                     IntervalFile::open(group, std::move(opened.storage), true, {}, summed_requests(opened.profile)));
   }
   if (group.rank() == 0 && owners_.unclaimed > 0 && !std::exchange(told_, true))
     fmt::print(stderr, "stridio {}: note: no view has {} bytes; process 0 gets them\n", options_.command,
@@ -331,12 +338,10 @@ Status Translation::to_intervals(Group& group, const std::string& partial, std::
 // A file for each generation.
 Status Translation::to_flat(Group& group, const std::string& partial, std::unique_ptr<Storage>& target) {
   RETURN_IF_ERROR(create(group, partial));
-  auto storage = open_posix(partial, {.read = true, .write = true});
-  RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
-  const auto before = std::exchange(target, *std::move(storage));
+  ASSIGN_OR_RETURN(OnMount opened, open_together(group, partial, true));
+  const auto before = std::exchange(target, std::move(opened.storage));
   const std::optional<Earlier> earlier = before ? std::optional<Earlier>({*before, changed_}) : std::nullopt;
-  ASSIGN_OR_RETURN(const Profile profile, profile_for(group, partial));
-  Deep writes = deep_of(profile.write);
+  Deep writes = deep_of(opened.profile.write);
   writes.extend_first = false;  // it has its length
   RETURN_IF_ERROR(move_to_flat(group, source_.storage(), content_, *target, writes, earlier ? &*earlier : nullptr,
                                [&](double share) { bar_.show(share); }));

@@ -90,7 +90,10 @@ Status FileImpl::close() {
   Status mine;
   {
     const Stopwatch watch(parts_.report->times().open), all(parts_.report->times().total);
-    const Status intact = agree(*parts_.group, shared_.pointer->intact());  // and nobody uses the pointer any more
+    // All have come here when somebody has agreed, and then nobody uses the pointer any more: a commit is such an agreement.
+    const bool commits = parts_.interval && parts_.mode.writes() && !parts_.mode.delete_on_close;
+    Status intact = shared_.pointer->intact();
+    if (!commits) intact = agree(*parts_.group, intact);
     Status committed = check_conflicts();
     beside_.wait();
     if (!parts_.mode.delete_on_close) {

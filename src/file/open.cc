@@ -184,9 +184,9 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
 
 // What a file is, its content says; an empty one becomes what is wanted, before anything that takes time is done. `made`: of a new
 // one, before that.
-Result<bool> is_interval_file(Storage& storage, const FileParts& parts, bool wants_intervals,
+Result<bool> is_interval_file(Storage& storage, const FileParts& parts, const FileId& id, bool wants_intervals,
                               std::optional<SinceBoot> made, IntervalFile::Begun& begun) {
-  const auto known = known_profile_of(parts.path);
+  const auto known = known_profile_of(storage.path(), id);
   const bool writes = parts.mode.writes();
   if (wants_intervals && writes) {
     const bool far = known && known->write.waits();
@@ -209,15 +209,15 @@ Error must_be_readable(const std::string& path) {
 }
 
 // By rank 0, for all.
-Result<Learnt> learn(Storage& storage, const std::string& path, FileParts& parts, bool wants_intervals,
+Result<Learnt> learn(Storage& storage, const FileId& id, FileParts& parts, bool wants_intervals,
                      std::optional<SinceBoot> made, IntervalFile::Begun& begun) {
   bool interval = false;
   if (parts.readable) {
-    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, wants_intervals, made, begun));
+    ASSIGN_OR_RETURN(interval, is_interval_file(storage, parts, id, wants_intervals, made, begun));
   } else if (wants_intervals) {
-    return fail(must_be_readable(path));
+    return fail(must_be_readable(storage.path()));
   }
-  parts.profile = profile_of(path);
+  parts.profile = profile_of(storage.path(), id);
   return Learnt{.profile = parts.profile, .interval = interval, .checks = Conflicts::wanted()};
 }
 
@@ -253,7 +253,7 @@ Status open_storage(Group& group, const Result<std::string>& path, bool wants_in
   };
   if (storage && first)
     mine = guarded([&]() -> Status {
-      ASSIGN_OR_RETURN(opened.learnt, learn(**storage, *path, parts, wants_intervals, made, begun));
+      ASSIGN_OR_RETURN(opened.learnt, learn(**storage, opened.id, parts, wants_intervals, made, begun));
       if (!opened.learnt.interval) return {};
       make_interval();
       ASSIGN_OR_RETURN(told, interval->begin(std::move(begun)));

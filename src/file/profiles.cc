@@ -256,47 +256,36 @@ Result<Profile> measure(const std::string& path) {
 // ---- What the process remembers, by device
 
 std::mutex known_mutex;
-using Device = std::pair<std::uint32_t, std::uint32_t>;
-std::map<Device, Profile>& known() {
-  static std::map<Device, Profile> profiles;
+std::map<std::uint64_t, Profile>& known() {
+  static std::map<std::uint64_t, Profile> profiles;
   return profiles;
 }
 
-// Of a file that is open: no network file system is asked again.
-std::optional<Device> device_of(const std::string& path) {
-  struct statx info;
-  if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &info) != 0 || !S_ISREG(info.stx_mode))
-    return std::nullopt;
-  return Device{info.stx_dev_major, info.stx_dev_minor};
-}
-
 // With known_mutex.
-std::optional<Profile> remembered(const Device& device, const std::string& path) {
-  if (const auto found = known().find(device); found != known().end()) return found->second;
+std::optional<Profile> remembered(const std::string& path, const FileId& id) {
+  if (const auto found = known().find(id.device); found != known().end()) return found->second;
   const std::string mount = mount_of(directory_of(path));
   const auto cached = mount.empty() ? std::nullopt : cached_profile(mount);
-  if (cached) known().emplace(device, *cached);
+  if (cached) known().emplace(id.device, *cached);
   return cached;
 }
 
 }  // namespace
 
-std::optional<Profile> known_profile_of(const std::string& path) {
+std::optional<Profile> known_profile_of(const std::string& path, const FileId& id) {
   const auto found = guarded([&]() -> Result<std::optional<Profile>> {
-    const auto device = device_of(path);
     const std::scoped_lock lock(known_mutex);
-    return device ? remembered(*device, path) : std::nullopt;
+    return id.regular ? remembered(path, id) : std::nullopt;
   });
   return found.value_or(std::nullopt);
 }
 
-Profile profile_of(const std::string& path) {
+Profile profile_of(const std::string& path, const FileId& id) {
   const auto found = guarded([&]() -> Result<Profile> {
-    const auto device = device_of(path);
-    if (!device) return Profile{};
+    if (!id.regular) return Profile{};
     const std::scoped_lock lock(known_mutex);
-    if (const auto profile = remembered(*device, path)) return *profile;
-    Profile& profile = known()[*device];  // where it cannot be measured, it is not tried again
+    if (const auto profile = remembered(path, id)) return *profile;
+    Profile& profile = known()[id.device];  // where it cannot be measured, it is not tried again
     ASSIGN_OR_RETURN(profile, measure(path));
     if (const std::string mount = mount_of(directory_of(path)); !mount.empty()) (void)write_cache(mount, profile);
     return profile;

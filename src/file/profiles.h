@@ -7,14 +7,15 @@
 
 #include "base/result.h"
 #include "plan/profile.h"
+#include "storage/posix.h"
 
 namespace stridio {
 
-// For a file that exists. Never fails: what cannot be measured has the default profile. A scratch file in the file's directory
-// is measured on, without a name where the file system can, or else the file itself is read.
-Profile profile_of(const std::string& path);
+// For a file that is open, as `id`. Never fails: what cannot be measured has the default profile. A scratch file in the file's
+// directory is measured on, without a name where the file system can, or else the file itself is read.
+Profile profile_of(const std::string& path, const FileId& id);
 // Nothing where it has not been measured.
-std::optional<Profile> known_profile_of(const std::string& path);
+std::optional<Profile> known_profile_of(const std::string& path, const FileId& id);
 
 // A measured profile that the storage has contradicted is measured anew at the next open of its mount by a new process.
 void forget_profile(const std::string& path);

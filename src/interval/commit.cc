@@ -202,7 +202,7 @@ Status IntervalFile::advance(Prepare prepare, Bytes size, bool may_be_tail, Flus
     broken_ = true;  // until all have been told
   }
   Status finished;
-  if (group_.rank() == 0) finished = guarded([&] { return finish(next, mine); });
+  if (group_.rank() == 0) finished = guarded([&] { return finish(next, flush, mine); });
   mine.verdict = verdict_of(finished);
   ASSIGN_OR_RETURN(const std::vector<Finished> all_finished, allgather(group_, mine));
   const std::scoped_lock lock(mutex_);
@@ -597,7 +597,7 @@ Status IntervalFile::store(const std::vector<Own>& parts, const Next& next, Flus
 
 // On rank 0: makes `root` the newest generation. While that becomes durable it asks beside whether anybody reads an older one:
 // nobody comes to do so any more.
-Status IntervalFile::finish(const Next& next, Finished& told) {
+Status IntervalFile::finish(const Next& next, Flush& flush, Finished& told) {
   const Root& root = next.root;
   const std::vector<std::byte> slot = encode_slot(
       {.generation = root.generation, .root = told.root, .root_sum = crc32c(next.encoded), .tail = next.tail});
@@ -611,14 +611,12 @@ Status IntervalFile::finish(const Next& next, Finished& told) {
     told.broken = !newest || newest->generation >= root.generation;
     return fail(written.error());
   }
-  Status durable;
-  {
-    Worker beside;
-    const auto ask = [&] { told.reuse = nobody_reads_before(root.generation); };
-    is_far() ? beside.post_or_run(ask) : ask();
-    durable = storage_->sync();
-  }
+  const auto ask = [this, &flush, newest = root.generation] { flush.unread = nobody_reads_before(newest); };
+  is_far() ? flush.worker.post_or_run(ask) : ask();
+  const Status durable = storage_->sync();
+  flush.worker.wait();
   RETURN_IF_ERROR(durable);
+  told.reuse = flush.unread;
   RETURN_IF_ERROR(settle_space(root, told));
   told.broken = false;
   return {};

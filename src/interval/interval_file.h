@@ -146,11 +146,13 @@ class IntervalFile final : public Storage {
     std::vector<std::byte> encoded;    // the root
     std::vector<std::byte> tail = {};  // of its header: root and metadata, or nothing
   };
-  // What has been written becomes durable while the ranks still agree on what to commit.
+  // What a commit does beside: what has been written becomes durable while the ranks still agree on what to commit; rank 0 asks for
+  // readers while the header does.
   struct Flush {
     std::optional<std::uint64_t> covers = {};  // appends; nothing: it has not begun
     Status done = {};
-    Worker worker = {};  // ends before it
+    bool unread = false;  // nobody reads an older generation
+    Worker worker = {};   // ends before what it writes
   };
   // What a process has done since the last commit.
   struct Announcement {
@@ -240,7 +242,7 @@ class IntervalFile final : public Storage {
   Result<std::vector<Lines>> tell_lines(Status prepared, std::vector<Own>& own, bool may_be_tail);
   Result<Next> gather_next(const Status& prepared, std::vector<Own>& own, Bytes size, bool may_be_tail);
   Status store(const std::vector<Own>& parts, const Next& next, Flush& flush, Extent& root_place);
-  Status finish(const Next& next, Finished& told);
+  Status finish(const Next& next, Flush& flush, Finished& told);
 
   Group& group_;
   std::unique_ptr<Storage> storage_;

@@ -198,7 +198,7 @@ Status PosixStorage::inspect(FileId* id) {
   if (S_ISDIR(info.stx_mode)) return fail_here(Code::kBadFileName, "opening a directory as a file", EISDIR);
   if (S_ISFIFO(info.stx_mode) || S_ISSOCK(info.stx_mode))
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
-  if (id != nullptr) *id = {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino};
+  if (id != nullptr) *id = {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino, S_ISREG(info.stx_mode)};
   alignment_ = std::max<Bytes>(1, info.stx_blksize);
   const unsigned long file_system = file_system_of(fd_);
   maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(file_system);

@@ -9,6 +9,7 @@ namespace stridio {
 struct FileId {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
+  bool regular = false;  // not a device
 };
 
 // `id`, if given, becomes that of the opened file.
