@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEAD_NS = 10000000, NAP_NS = 100000 };
+enum { LEAD_NS = 10000000 };
 
 struct page {
   atomic_int arrived; /* in all rounds together */
@@ -21,6 +21,7 @@ struct page {
 
 static struct page* page;
 static int rank, ranks, rounds;
+static int64_t nap_ns = 100000;
 
 int64_t now(void) {
   struct timespec time;
@@ -56,6 +57,8 @@ void meeting_open(void) {
 
 void meeting_close(void) { munmap(page, sizeof *page); }
 
+void meeting_nap(int64_t nanoseconds) { nap_ns = nanoseconds; }
+
 static void sleep_until(int64_t time) {
   const struct timespec until = {time / 1000000000, time % 1000000000};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0) {
@@ -66,7 +69,7 @@ static void sleep_until(int64_t time) {
 static void nap(void) {
   int flag;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-  sleep_until(now() + NAP_NS);
+  sleep_until(now() + nap_ns);
 }
 
 /* The last to arrive ends the round. No other can change `start` before all have left this one. */

@@ -12,6 +12,10 @@ enum { MAX_RANKS = 1024, MAX_TIMES = 8 };
 void meeting_open(void);
 void meeting_close(void);
 
+/* How long a waiting rank sleeps before it drives the MPI and looks again: 0.1 ms at first. Longer where no rank
+ * waits for another's messages, so that those who wait take no core. */
+void meeting_nap(int64_t nanoseconds);
+
 /* Collective. Returns in all ranks at about one time, on which they agreed; returns that time. */
 int64_t meeting_start(void);
 
