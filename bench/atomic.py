@@ -2,14 +2,13 @@
 """Measures atomic mode: ranks write overlapping tiles, and tiles of their own, all at once.
 
 On memory (/dev/shm) and on slow storage (bench/slowfs), stock MPI-IO and Stridio, on flat and on
-interval files, atomic mode and not. The tiles of a repetition are one independent write a rank;
-medians of all rounds. The machine should be idle otherwise. The limit is one contiguous pwrite a rank
+interval files, a file in atomic mode and one that is not in turns. The tiles of a turn are one independent write a rank;
+medians of all rounds, what atomic mode costs is the median of each turn's ratio. The machine should be idle otherwise. The limit is one contiguous pwrite a rank
 of as many bytes. Exit status 1: overlapping tiles are not as many times faster than stock's as they
 should be, or private tiles in atomic mode take longer than without it.
 """
 
 import argparse
-import itertools
 import signal
 import statistics
 import sys
@@ -30,33 +29,39 @@ SIDES = FILES | {"limit": ("stock", "")}
 OURS = ("flat", "interval")
 
 
-def measure(arguments, folder, mpi, kind, ghost, mode):
+def measure(arguments, folder, mpi, kind, ghost):
+    """Seconds by mode, turn by turn."""
     side, prefix = SIDES[kind]
+    mode = "limit" if kind == "limit" else "modes"
     words = [f"{prefix}{folder / 'picture'}", *arguments.tile, ghost, mode, arguments.repetitions]
     command = Launcher(arguments.build).command(mpi, arguments.ranks, side, words, program="atomic")
     with Program(command) as program:
         deadline = time.monotonic() + RUN_SECONDS
-        times = [event["seconds"] for event in iter(lambda: program.event(deadline), None)]
+        times = {}
+        for event in iter(lambda: program.event(deadline), None):
+            times.setdefault(event["mode"], []).append(event["seconds"])
         status = program.finish()
         if status != 0:
             raise BenchError(program.explain(status))
-    (folder / "picture").unlink()
+    for file in folder.glob("picture*"):
+        file.unlink()
     return times
 
 
 def measure_storage(arguments, name, folder, lines, missed):
     for mpi in (MPIS[each] for each in arguments.mpis):
         for ghost in (arguments.ghost, 0):
-            # The modes side by side, all several times: what else the machine does meets both.
             all_times = {}
             for _ in range(arguments.rounds):
-                for kind, mode in [*itertools.product(FILES, MODES), ("limit", "limit")]:
-                    all_times.setdefault((kind, mode), []).extend(measure(arguments, folder, mpi, kind, ghost, mode))
+                for kind in SIDES:
+                    for mode, times in measure(arguments, folder, mpi, kind, ghost).items():
+                        all_times.setdefault((kind, mode), []).extend(times)
             found = {what: statistics.median(times) * 1e3 for what, times in all_times.items()}
             limit = found["limit", "limit"]
             times = [f"{found[kind, mode]:.2f}" for kind in FILES for mode in MODES] + [f"{limit:.2f}"]
             faster = {kind: found["stock", "atomic"] / found[kind, "atomic"] for kind in OURS}
-            cost = {kind: found[kind, "atomic"] / found[kind, "nonatomic"] for kind in OURS}
+            turns = {kind: zip(*(all_times[kind, mode] for mode in MODES)) for kind in OURS}
+            cost = {kind: statistics.median(atomic / not_so for atomic, not_so in turns[kind]) for kind in OURS}
             tiles = "overlapping" if ghost else "private"
             lines.append([f"{name}, {mpi.label()}, {tiles}", *times])
             lines[-1] += [f"{value:.1f}" for value in (*faster.values(), found["stock", "atomic"] / limit)]

@@ -72,6 +72,7 @@ Status FileImpl::change_size(Bytes size, Status (Storage::*change)(Bytes), const
       return fail(Code::kNotSame,
                   fmt::format("{}: the ranks give different sizes, {} and {}", what, entries.front().size, entry.size));
   RETURN_IF_ERROR(flush_together());
+  reached_ = 0;
   if (parts_.group->rank() == 0 || parts_.interval) mine = (parts_.storage.get()->*change)(size);
   return agree(*parts_.group, mine);
 }
@@ -458,6 +459,11 @@ Result<Transferred> FileImpl::atomically(Direction direction, Extent range, cons
   }
 }
 
+void FileImpl::note_reached(Offset end) {
+  Offset before = reached_;
+  while (before < end && !reached_.compare_exchange_weak(before, end)) continue;
+}
+
 // What is one piece in file and memory, and one request, needs no plan: programs make millions of such calls.
 bool FileImpl::is_one_request(Direction direction, const Pattern& file, const Memory& memory) const {
   const bool locks = direction == Direction::kWrite && parts_.hints.ds_write == Switch::kEnable;
@@ -491,7 +497,8 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
   // More ranks than cores take turns at these, by whatever method.
   if (direction == Direction::kWrite && file.size() >= kWorthCounting && parts_.group->size() <= cores() && !atomic_)
     rules.other_writers = writing.emplace(shared_.writers).others();
-  const AccessPlan plan = plan_access(shape, storage.caps(), parts_.profile, rules, correction(direction));
+  AccessPlan plan = plan_access(shape, storage.caps(), parts_.profile, rules, correction(direction));
+  if (file.bounds().end() <= reached_) plan.deep.extend_first = false;
   if (plan.method == Method::kMapped) writing.reset();
   double seconds = 0;
   const auto access = [&](Storage& to) {
@@ -502,6 +509,7 @@ Result<Transferred> FileImpl::execute_alone(Direction direction, const Pattern& 
   };
   const bool alone = !atomic_ || file.empty();
   ASSIGN_OR_RETURN(const Transferred moved, alone ? access(storage) : atomically(direction, file.bounds(), access));
+  if (direction == Direction::kWrite) note_reached(file.bounds().end());
   if (!moved.eof && moved.requests > 0) {
     correct(direction, [&](Correction& all) { all.learn(plan.method, plan.uncorrected_seconds, seconds); });
   }

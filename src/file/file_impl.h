@@ -110,6 +110,7 @@ class FileImpl final : public File {
     learn(corrections_[static_cast<std::size_t>(direction)]);
   }
   void note_layout();
+  void note_reached(Offset end);
   Status replace(const Status& closed);
   void note(Direction direction, const Pattern& file);
   Status check_conflicts();
@@ -119,7 +120,8 @@ class FileImpl final : public File {
   SharedState shared_;
   View view_;
   std::atomic<bool> write_failed_ = false;
-  bool own_holes_ = false;  // nobody of the group or outside writes the holes of this rank's requests
+  std::atomic<Offset> reached_ = 0;  // by this rank's writes: the file is so long, if nobody has cut it
+  bool own_holes_ = false;           // nobody of the group or outside writes the holes of this rank's requests
   bool atomic_ = false;
   const bool shown_;  // all that is written, to all ranks at once
   std::mutex correction_mutex_;

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "file/file.h"
+#include "group/threads.h"
 #include "storage/testing/temp_directory.h"
 
 namespace stridio {
@@ -155,6 +157,54 @@ TEST_F(Profiles, AreForgottenWhenOldEnough) {
   write_cache(cached.dump());
   forget_profile(data());
   EXPECT_EQ(read_cache()["profiles"].size(), 0u);
+}
+
+// Where writes overlap within a file only, one begins with its end, the last page of it, alone.
+TEST_F(Profiles, WhoHasReachedTheEndOfAFileDoesNotLengthenItFirst) {
+  profile_of_new_process();
+  Json cached = read_cache();
+  Json& mount = cached["profiles"].front();
+  mount["write"].update(
+      {{"request_seconds", 1e-3}, {"byte_seconds", 1e-9}, {"depth", 16}, {"overlap", 8}, {"extends_alone", true}});
+  mount["map_seconds"] = 100;
+  write_cache(cached.dump());
+  constexpr Bytes kPiece = 8192;
+  constexpr int kPieces = 20;
+  const auto requests_of = [&](const std::vector<const char*>& calls) {
+    const TempDirectory reports;
+    const auto body = [&](Group& group) {
+      auto file = File::open(std::shared_ptr<Group>(&group, [](Group*) {}), directory_.file("rewritten"),
+                             {.read_write = true, .create = true}, {{"romio_ds_write", "disable"}});
+      ASSERT_TRUE(file) << file.error().text();
+      ASSERT_TRUE((*file)->set_view({0, kPiece, Pattern::run(0, kPiece), 2 * kPiece}, {}));
+      std::vector<std::byte> bytes(kPieces * kPiece);
+      Access access{.direction = Direction::kWrite, .pointer = Pointer::kExplicit, .collective = false};
+      access.memory = {bytes.data(), Pattern::run(0, std::ssize(bytes))};
+      for (const std::string_view call : calls) {
+        const bool done = call == "cut" ? (*file)->set_size(0).has_value() : (*file)->transfer(access).has_value();
+        ASSERT_TRUE(done) << call;
+      }
+      ASSERT_TRUE((*file)->close());
+    };
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv("STRIDIO_REPORT_DIR", reports.path().c_str(), 1);
+      run_threads(1, {.ranks_per_node = 0, .shared_memory = true}, body);
+      _exit(HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    int requests = 0;
+    for (const auto& report : fs::directory_iterator(reports.path())) {
+      std::ifstream in(report.path());
+      requests = Json::parse(in)["storage"]["write_requests"].get<int>();
+    }
+    return requests;
+  };
+  EXPECT_EQ(requests_of({"write"}), kPieces + 1);
+  EXPECT_EQ(requests_of({"write", "write"}), 2 * kPieces + 1);
+  EXPECT_EQ(requests_of({"write", "cut", "write"}), 2 * kPieces + 2);
 }
 
 TEST_F(Profiles, ADirectoryIsCalibratedAnew) {
