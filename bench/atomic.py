@@ -2,10 +2,11 @@
 """Measures atomic mode: ranks write overlapping tiles, and tiles of their own, all at once.
 
 On memory (/dev/shm) and on slow storage (bench/slowfs), stock MPI-IO and Stridio, on flat and on
-interval files, a file in atomic mode and one that is not in turns. The tiles of a turn are one independent write a rank;
-medians of all rounds, what atomic mode costs is the median of each turn's ratio. The machine should be idle otherwise. The limit is one contiguous pwrite a rank
-of as many bytes. Exit status 1: overlapping tiles are not as many times faster than stock's as they
-should be, or private tiles in atomic mode take longer than without it.
+interval files, a file in atomic mode and one that is not in turns. The tiles of a repetition are one
+independent write a rank; medians of all rounds. What atomic mode costs is the median of the ratios of
+repetitions that follow each other. The machine should be idle otherwise. The limit is one contiguous
+pwrite a rank of as many bytes. Exit status 1: overlapping tiles are not as many times faster than stock's
+as they should be, or private tiles in atomic mode take longer than without it.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 /* What atomic mode costs: every rank writes its tile of a picture, one independent write a
- * turn, all at once. Tiles reach GHOST elements into their neighbours' (0: they are private).
- * Each turn from a start on which all ranks agreed to the last rank's end; rank 0 prints one
+ * repetition, all at once. Tiles reach GHOST elements into their neighbours' (0: they are private).
+ * Each repetition from a start on which all ranks agreed to the last rank's end; rank 0 prints one
  * JSON object each. In the end every element must be one that its tiles' last writes left.
  * modes: two files in turns, a few repetitions each, FILE.atomic in atomic mode and FILE.nonatomic. limit: as many bytes by
  * one contiguous pwrite a rank, each to its own part of the file.
@@ -137,14 +137,15 @@ int main(int argc, char** argv) {
     write_tile(files[i], &tile, values); /* makes what all repetitions find */
   }
   MPI_Type_free(&filetype);
-  for (int turn = 0; turn < MODES * atoi(argv[6]); ++turn) {
-    const int mode = turn / IN_A_ROW % MODES;
-    int64_t time = -meeting_start();
-    write_tile(files[mode], &tile, values);
-    time += now();
-    meeting_maximum(&time, 1);
-    tell(rank, modes[mode], time);
-  }
+  for (int left = atoi(argv[6]); left > 0; left -= IN_A_ROW)
+    for (int mode = 0; mode < MODES; ++mode)
+      for (int i = 0; i < IN_A_ROW && i < left; ++i) {
+        int64_t time = -meeting_start();
+        write_tile(files[mode], &tile, values);
+        time += now();
+        meeting_maximum(&time, 1);
+        tell(rank, modes[mode], time);
+      }
   for (int i = 0; i < MODES; ++i) {
     verify(files[i], ranks, &tile, width, height, ghost);
     check(MPI_File_close(&files[i]), "closing");
