@@ -48,7 +48,8 @@ class Launchers(CommandTest):
 
     def test_exit_status(self):
         def check(launcher, _):
-            done = self.run_stridio("run", "--", launcher, "-n", "1", "sh", "-c", "exit 3")
+            # As in where.c.
+            done = self.run_stridio("run", "--", launcher, "-n", "1", "sh", "-c", "sleep 0.5; exit 3")
             self.assertEqual(done.returncode, 3, done.stderr)
         self.each(check)
 

@@ -1,5 +1,6 @@
 // A rank: prints one JSON line with its LD_PRELOAD, and for itself and its ancestors the name and
-// whether a libstridio is mapped. One write, so that the lines of ranks do not mix.
+// whether a libstridio is mapped. One write, so that the lines of ranks do not mix. It stays for half a second: MPICH's launcher
+// at times dies of SIGPIPE where one rank ends while others are still started.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,5 +38,7 @@ int main(void) {
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", separator, process);
   }
   used += (size_t)snprintf(text + used, sizeof text - used, "]}\n");
-  return write(STDOUT_FILENO, text, used) == (ssize_t)used ? 0 : 1;
+  const int told = write(STDOUT_FILENO, text, used) == (ssize_t)used;
+  usleep(500000);
+  return told ? 0 : 1;
 }
