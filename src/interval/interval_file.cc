@@ -21,14 +21,7 @@
 namespace stridio {
 namespace {
 
-// What all ranks of a node are told of, each of them has to merge: few pieces, which are short together, as libraries' metadata are,
-// or follow each other.
-bool concerns_all(const PieceList& pieces) {
-  constexpr std::int64_t kFew = 64;
-  constexpr Bytes kShort = Bytes{256} << 10;
-  return pieces.count() <= kFew && (pieces.size() <= kShort || pieces.size() == pieces.bounds().length);
-}
-
+constexpr std::int64_t kFew = 64;  // pieces of a write that all ranks are told of
 constexpr std::size_t kMostLayers = 256;
 
 IntervalMap bytes_of(std::span<const Extent> extents) {
@@ -331,12 +324,12 @@ void IntervalFile::note(std::span<const Extent> extents, const Appended& appende
   }
 }
 
-// That the newest bytes are in these pieces: with all ranks where they must be shown, or concern all and need no request for it, else
+// That the newest bytes are in these pieces: with all ranks where they must be shown, or are few and need no request for it, else
 // with this one; but of what all know, all are told. False, and nothing is noted, where that cannot be for want of room.
 Result<bool> IntervalFile::log(const PieceList& pieces) {
   const Extent bounds = pieces.bounds();
   const bool shown = shared_log_ && shown_ && shown_(bounds);
-  if (shown || (shared_log_ && !shared_log_->asks_storage() && concerns_all(pieces))) {
+  if (shown || (shared_log_ && !shared_log_->asks_storage() && pieces.count() <= kFew)) {
     ASSIGN_OR_RETURN(const bool published, publish(pieces));
     if (published || shown) return published;
   }

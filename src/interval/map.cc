@@ -149,12 +149,6 @@ std::int64_t PieceList::count() const {
   return count;
 }
 
-Bytes PieceList::size() const {
-  Bytes size = 0;
-  for (const PieceGroup& group : groups_) size += group.count * group.first.length;
-  return size;
-}
-
 Extent PieceList::bounds() const {
   Extent bounds;
   for (const PieceGroup& group : groups_) {

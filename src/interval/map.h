@@ -49,7 +49,6 @@ class PieceList {
   std::span<const PieceGroup> groups() const { return groups_; }
   bool empty() const { return groups_.empty(); }
   std::int64_t count() const;  // of pieces
-  Bytes size() const;          // of them together
   Extent bounds() const;       // in the logical file
 
  private:
