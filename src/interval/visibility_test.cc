@@ -131,8 +131,7 @@ TEST(Visibility, TilesWrittenAgainAndAgainAreSeenAndStaySmall) {
   EXPECT_TRUE(check->damage.empty()) << check->damage.front();
 }
 
-// Libraries fill what they make, each rank some of it by a long write of a few pieces, and then write over it by other ranks, ordered
-// by messages alone.
+// As a program does that fills what it makes, each rank some of it, and then writes over it by other ranks, ordered by messages alone.
 TEST(Visibility, LongWritesOfFewPiecesAreInOrder) {
   constexpr Bytes kPiece = Bytes{256} << 10;
   constexpr int kPieces = 6;
