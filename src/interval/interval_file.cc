@@ -31,15 +31,36 @@ IntervalMap bytes_of(std::span<const Extent> extents) {
   return bytes.merged();
 }
 
-// Without those in whose places a later one is: who has written the same places again and again counts once.
+// Without those in whose places a later one is: who has written the same places again and again counts once. And without those that
+// only tell of the size.
 std::vector<PieceGroup> latest_of(std::span<const PieceGroup> groups) {
   std::set<std::array<std::int64_t, 4>> places;
   std::vector<PieceGroup> latest;
   for (const PieceGroup& group : groups | std::views::reverse)
-    if (places.insert({group.first.logical, group.first.length, group.count, group.stride}).second)
+    if (group.first.length > 0 &&
+        places.insert({group.first.logical, group.first.length, group.count, group.stride}).second)
       latest.push_back(group);
   std::ranges::reverse(latest);
   return latest;
+}
+
+// The groups' pieces in the order of the file, in which a log takes them without merging: where they are few, and none overlaps
+// another.
+std::optional<std::vector<Piece>> apart(std::span<const PieceGroup> groups) {
+  constexpr std::int64_t kMost = 4096;
+  std::int64_t count = 0;
+  for (const PieceGroup& group : groups) {
+    if (group.count > kMost - count) return std::nullopt;
+    count += group.count;
+  }
+  std::vector<Piece> pieces;
+  pieces.reserve(static_cast<std::size_t>(count));
+  for (const PieceGroup& group : groups)
+    for (std::int64_t i = 0; i < group.count; ++i) pieces.push_back(group.at(i));
+  std::ranges::sort(pieces, {}, &Piece::logical);
+  const auto overlap = [](const Piece& a, const Piece& b) { return b.logical < a.end(); };
+  if (std::ranges::adjacent_find(pieces, overlap) != pieces.end()) return std::nullopt;
+  return pieces;
 }
 
 IntervalMap map_of(const PieceList& pieces) {
@@ -373,8 +394,11 @@ bool IntervalFile::is_mine(Extent range) const {
 Status IntervalFile::look_around() {
   if (!shared_log_) return {};
   ASSIGN_OR_RETURN(const std::vector<PieceGroup> news, shared_log_->news());
-  for (const PieceGroup& group : latest_of(news))
-    if (group.first.length > 0) shared_.add_group(group);
+  const std::vector<PieceGroup> latest = latest_of(news);
+  if (const auto pieces = apart(latest))
+    for (const Piece& piece : *pieces) shared_.add(piece);
+  else
+    for (const PieceGroup& group : latest) shared_.add_group(group);
   for (const PieceGroup& group : news) seen_.size = std::max({seen_.size, group.first.end(), group.last().end()});
   published_ = false;
   return {};
