@@ -41,7 +41,6 @@ struct KeptMappings::Kept {
   std::vector<Extent> extents;
   Extent bounds;
   std::mutex in_use;  // of what follows
-  int calls = 1;
   std::unique_ptr<Mapping> mapping;
   bool lost = false;  // cannot be mapped, or no longer shows the file
 };
@@ -70,10 +69,6 @@ bool KeptMappings::store(std::span<const Extent> extents, std::span<const Span> 
     if (!kept) return false;
     const std::unique_lock use(kept->in_use, std::try_to_lock);
     if (!use || kept->lost || !Mapping::Watch::sees_errors() || !has(kept->bounds)) return false;
-    if (kept->calls < kCalls) {
-      ++kept->calls;
-      return false;
-    }
     if (!kept->mapping) {
       kept->lost = true;
       ASSIGN_OR_RETURN(kept->mapping, Mapping::make(fd_, kept->bounds, true, false));

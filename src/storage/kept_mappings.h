@@ -18,12 +18,11 @@ class KeptMappings {
  public:
   static constexpr Bytes kLeast = Bytes{64} << 10;  // a mapping of less is not worth finding again
   static constexpr Bytes kMost = Bytes{1} << 30;    // mapped in all: the process is taken to use it
-  static constexpr int kCalls = 2;                  // these pay for the mapping's pages
 
   explicit KeptMappings(int fd) : fd_(fd) {}
 
-  // Copies a request into the mapping that is kept of its extents; false where it has to be written by calls: the first kCalls
-  // times (it is remembered), or where something was in the way, and some of it may have been stored. `has` says whether the file
+  // Copies a request into the mapping that is kept of its extents; false where it has to be written by calls: the first
+  // time (it is remembered), or where something was in the way, and some of it may have been stored. `has` says whether the file
   // has the range.
   bool store(std::span<const Extent> extents, std::span<const Span> memory, const std::function<bool(Extent)>& has);
   // As if nothing had been written yet.
