@@ -117,8 +117,8 @@ void copy_long(std::byte* to, const std::byte* from, std::size_t length) {
   std::memcpy(to, from, length);
 }
 
-Streaming::Streaming(std::size_t bytes, std::size_t least)
-    : stores_(bytes >= least && gains_by_streaming() ? Stores::kStreamed : Stores::kCached) {}
+Streaming::Streaming(std::size_t bytes)
+    : stores_(bytes >= kLeast && gains_by_streaming() ? Stores::kStreamed : Stores::kCached) {}
 
 Streaming::~Streaming() {
 #ifdef __x86_64__

@@ -38,8 +38,8 @@ class Streaming {
  public:
   static constexpr std::size_t kLeast = std::size_t{4} << 20;  // a core's share of the last cache, as a rule
 
-  // Streams `least` bytes and more, on AMD's processors without AVX-512 (measured on Zen 3).
-  explicit Streaming(std::size_t bytes, std::size_t least = kLeast);
+  // Streams kLeast bytes and more, on AMD's processors without AVX-512 (measured on Zen 3).
+  explicit Streaming(std::size_t bytes);
   ~Streaming();
   Streaming(const Streaming&) = delete;
   Streaming& operator=(const Streaming&) = delete;

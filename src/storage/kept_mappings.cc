@@ -22,9 +22,9 @@ bool is_worth_tables(std::span<const Extent> extents, Extent bounds) {
   return bounds.length <= KeptMappings::kMost && tables * kTablePage * kLeastOfTable <= size;
 }
 
-// Nobody here reads what is stored, as a rule: streamed, 64 KiB take as long, and from 1 MiB on a tenth to a quarter less.
+// Streamed as what is long: nobody here reads what is stored, as a rule, and 64 KiB take as long so, 1 MiB a tenth to a quarter less.
 void copy(std::span<const Extent> extents, std::span<const Span> memory, std::byte* file) {
-  const Streaming streaming(static_cast<std::size_t>(size_of(extents)), KeptMappings::kLeast);
+  const Streaming streaming(Streaming::kLeast);
   MemoryCursor from(memory);
   for (const Extent& extent : extents) {
     for (Bytes done = 0; done < extent.length;) {
