@@ -747,8 +747,7 @@ void check_damage(Input& in, const File& file, Generation& before, const Data& c
   }
   const auto damaged = Generation::newest(*file.storage);
   if (!damaged) return;
-  if (in.number() % 2 == 0)
-    for (std::size_t i = 0; i < file.maps.size(); ++i) (*damaged)->keep_from(before, i);
+  if (in.number() % 2 == 0) (*damaged)->keep_from(before);
   const Intervals rest{*damaged, file.root.size, file.root.size, {}};
   const auto after = read_all(*file.storage, rest, kByMappings);
   check(!after || *after == committed, "damage is told, or harmless");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/guarded.h"
 #include "interval/check.h"
 #include "interval/interval_file.h"
 #include "run.h"
@@ -55,7 +56,8 @@ nlohmann::ordered_json facts_of(const Root& root, Bytes file_bytes) {
 
 Result<nlohmann::ordered_json> read_facts(const std::string& path) {
   ASSIGN_OR_RETURN(auto storage, open_source(path));
-  ASSIGN_OR_RETURN(const auto generation, Generation::newest(*storage));
+  ASSIGN_OR_RETURN(PinnedRoot found, pin_newest(*storage));
+  ASSIGN_OR_RETURN(const auto generation, Generation::of(std::move(found.header), found.root));
   ASSIGN_OR_RETURN(const Bytes file_bytes, storage->size());
   return facts_of(generation->root(), file_bytes);
 }
@@ -86,7 +88,7 @@ void print_facts(const std::string& path, const nlohmann::ordered_json& facts) {
 }  // namespace
 
 int interval_info(const std::string& path, bool json) {
-  const auto facts = read_facts(path);
+  const auto facts = guarded([&] { return read_facts(path); });
   if (!facts) return complain("info", facts.error());
   if (json)
     fmt::print("{}\n", facts->dump(2));

@@ -47,7 +47,8 @@ class IntervalFile:
         for _ in range(TRIES):
             header = self._newest_header()
             self._set_pin(header.generation)
-            if self._newest_header().generation == header.generation:
+            pinned, header = header.generation, self._newest_header()
+            if header.generation == pinned:
                 break
         else:
             raise IntervalError("the interval file is committed faster than it can be opened")
@@ -57,6 +58,8 @@ class IntervalFile:
         else:
             root = self._verified(header.root, header.root_sum, "the root")
             self.root = self._checked(decode_root, root, len(self._tail))
+            if self.root.generation != self.generation:
+                raise damaged(f"the header of generation {self.generation} has the root of {self.root.generation}")
         self.size = self.root.size
         if self.root.end > self._length():
             raise damaged(f"truncated: data lie up to {self.root.end}")

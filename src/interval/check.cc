@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/crc32c.h"
+#include "base/guarded.h"
 #include "base/text.h"
 #include "interval/generation.h"
 
@@ -91,10 +92,18 @@ class Checker {
  public:
   explicit Checker(Storage& storage) : storage_(storage) {}
 
+  // Whether others, who see no pin, have committed since.
+  bool is_overtaken() const {
+    if (pin_ || generation_ == 0) return false;
+    const auto head = Head::read(storage_);
+    const auto header = head ? head->newest() : fail(head.error());
+    return header && header->generation != generation_;
+  }
+
   Result<Check> run() {
-    RETURN_IF_ERROR(headers());
     Bytes size = 0;
     const auto generation = newest(size);
+    RETURN_IF_ERROR(headers());
     if (!generation) {
       if (cannot_be_read(generation.error())) return fail(generation.error());
       check_.damage.push_back(generation.error().what);
@@ -141,12 +150,11 @@ class Checker {
 
   // The newest generation, be it cut, and the size of what is stored.
   Result<std::shared_ptr<Generation>> newest(Bytes& size) {
-    ASSIGN_OR_RETURN(const Head head, Head::read(storage_));
-    ASSIGN_OR_RETURN(Header header, head.newest());
-    ASSIGN_OR_RETURN(const StoredRoot stored, read_root(storage_, head, header, true));
-    size = stored.size;
-    ASSIGN_OR_RETURN(Root root, decode_root(stored.bytes, std::ssize(header.tail)));
-    return std::make_shared<Generation>(std::move(root), std::move(header.tail));
+    ASSIGN_OR_RETURN(PinnedRoot found, pin_newest(storage_, {}, {.even_if_cut = true}));
+    pin_ = std::move(found.pin);
+    generation_ = found.header.generation;
+    size = found.root.size;
+    return Generation::of(std::move(found.header), found.root);
   }
 
   Status headers() {
@@ -226,11 +234,25 @@ class Checker {
 
   static constexpr Bytes kBuffer = 256 * kCell;
   Storage& storage_;
+  std::unique_ptr<RangeLock> pin_;
+  std::uint64_t generation_ = 0;  // that is checked
   Check check_;
 };
 
 }  // namespace
 
-Result<Check> check_interval_file(Storage& storage) { return Checker(storage).run(); }
+Result<Check> check_interval_file(Storage& storage) {
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries; ++i) {
+    Checker checker(storage);
+    auto check = guarded([&] { return checker.run(); });
+    if (!checker.is_overtaken()) return check;
+  }
+  return fail(
+      Error{.code = Code::kIo,
+            .what = "the interval file is committed faster than it can be checked, and the file system has no range "
+                    "locks by which it could be kept: check it once the program has closed it",
+            .path = storage.path()});
+}
 
 }  // namespace stridio

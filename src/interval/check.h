@@ -14,7 +14,7 @@ struct Check {
 };
 
 // Reads everything of the newest generation and verifies it: sums, places, that no two processes have one byte. Fails
-// where the storage cannot be read.
+// where the storage cannot be read. A program may commit meanwhile: what is checked is pinned, or, without locks, checked anew.
 Result<Check> check_interval_file(Storage& storage);
 
 }  // namespace stridio

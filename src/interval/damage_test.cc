@@ -245,6 +245,8 @@ TEST_F(Faulty, HostileRootsAreRefused) {
   EXPECT_TRUE(refused([](Root& root) { root.parts[0].bounds = {kFar, kFar}; }));
   EXPECT_TRUE(refused([](Root& root) { root.size -= 1; }));
   EXPECT_TRUE(refused([](Root& root) { root.size = -1; }));
+  EXPECT_TRUE(refused([](Root& root) { --root.generation; }));
+  EXPECT_TRUE(refused([](Root& root) { root.generation = kLastGeneration; }));
 }
 
 TEST_F(Faulty, IntervalsOfTwoProcessesAreFoundByTheCheck) {

@@ -73,6 +73,7 @@ class Faulty : public ::testing::Test {
     const auto head = Head::read(*storage());
     const auto header = head->newest();
     auto root = decode_root(read_root(*storage(), *head, *header)->bytes, std::ssize(header->tail));
+    ++root->generation;
     change(*root);
     Data bytes = bytes_, tail = header->tail;
     const Data changed = encode(*root);

@@ -30,6 +30,12 @@ inline constexpr Extent kWriterLock{Offset{1} << 62, 1};  // no byte of the file
 
 // Bytes behind the writer's lock are locks of generations, and behind all those are locks of other kinds.
 inline constexpr std::uint64_t kLastGeneration = (std::uint64_t{1} << 60) - 2;
+constexpr Extent pin_of(std::uint64_t generation) {
+  return {kWriterLock.offset + 1 + static_cast<Offset>(generation), 1};
+}
+constexpr Extent pins_below(std::uint64_t generation) {
+  return {kWriterLock.offset + 1, static_cast<Offset>(generation)};
+}
 
 // What a header says: where a generation's root lies. The first generation has none: it is empty. Root and metadata of a small one
 // are the header's tail: they stand right behind it, are written and summed with it, and their extents count from it.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -155,8 +156,40 @@ Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& h
                       .what = "the interval file is damaged: its root has a wrong checksum",
                       .path = storage.path()});
   ASSIGN_OR_RETURN(const Root decoded, decode_root(root.bytes, std::ssize(header.tail)));
+  if (decoded.generation != header.generation)
+    return fail(
+        Error{.code = Code::kIo,
+              .what = fmt::format("the interval file is damaged: the header of generation {} has the root of {}",
+                                  header.generation, decoded.generation),
+              .path = storage.path()});
   if (!even_if_cut) RETURN_IF_ERROR(check_reach(storage, root.size, decoded.end(), "data lie"));
   return root;
+}
+
+Result<PinnedRoot> pin_newest(Storage& storage, Head head, const Pinning& how) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0 || head.bytes.empty()) {
+      ASSIGN_OR_RETURN(head, Head::read(storage));
+    }
+    auto found = head.newest();
+    if (!found) {  // several commits may have come while it was read
+      ASSIGN_OR_RETURN(head, Head::read(storage));
+      found = head.newest();
+    }
+    ASSIGN_OR_RETURN(Header header, std::move(found));
+    const std::uint64_t pinned = header.generation;
+    auto pin = storage.lock(pin_of(pinned), LockMode::kShared);
+    if (!pin && pin.error().code != Code::kUnsupportedOperation) return fail(pin.error());
+    ASSIGN_OR_RETURN(head, how.by_one_request ? Head::read(storage) : std::move(head).read_again(storage));
+    ASSIGN_OR_RETURN(header, head.newest());
+    if (header.generation != pinned) continue;  // committed meanwhile, maybe before we held the pin
+    ASSIGN_OR_RETURN(StoredRoot root, read_root(storage, head, header, how.even_if_cut));
+    return PinnedRoot{std::move(header), std::move(root), pin ? *std::move(pin) : nullptr};
+  }
+  return fail(Error{.code = Code::kIo,
+                    .what = "the interval file is committed faster than it can be opened",
+                    .path = storage.path()});
 }
 
 // ---- Generation
@@ -172,8 +205,12 @@ Result<std::shared_ptr<Generation>> Generation::newest(Storage& storage) {
   ASSIGN_OR_RETURN(const Head head, Head::read(storage));
   ASSIGN_OR_RETURN(Header header, head.newest());
   ASSIGN_OR_RETURN(const StoredRoot stored, read_root(storage, head, header));
-  ASSIGN_OR_RETURN(Root root, decode_root(stored.bytes, std::ssize(header.tail)));
-  return std::make_shared<Generation>(std::move(root), std::move(header.tail));
+  return of(std::move(header), stored);
+}
+
+Result<std::shared_ptr<Generation>> Generation::of(Header header, const StoredRoot& root) {
+  ASSIGN_OR_RETURN(Root decoded, decode_root(root.bytes, std::ssize(header.tail)));
+  return std::make_shared<Generation>(std::move(decoded), std::move(header.tail));
 }
 
 Result<std::shared_ptr<const Part>> Generation::part(std::size_t i, Storage& storage) {
@@ -218,12 +255,16 @@ void Generation::keep(std::size_t i, std::shared_ptr<const Part> part) {
   parts_[i] = std::move(part);
 }
 
-void Generation::keep_from(Generation& earlier, std::size_t i) {
-  if (in_tail(root_.parts[i].metadata)) return;
-  for (std::size_t k = 0; k < earlier.parts_.size(); ++k) {
-    if (earlier.root_.parts[k].metadata != root_.parts[i].metadata) continue;
-    const std::scoped_lock lock(earlier.mutex_);
-    return keep(i, earlier.parts_[k]);
+void Generation::keep_from(Generation& earlier) {
+  const std::scoped_lock lock(earlier.mutex_);
+  std::map<std::pair<Offset, Bytes>, std::shared_ptr<const Part>> known;
+  for (std::size_t i = 0; i < earlier.parts_.size(); ++i) {
+    const Extent metadata = earlier.root_.parts[i].metadata;
+    if (earlier.parts_[i] && !in_tail(metadata)) known[{metadata.offset, metadata.length}] = earlier.parts_[i];
+  }
+  for (std::size_t i = 0; i < parts_.size() && !known.empty(); ++i) {
+    const Extent metadata = root_.parts[i].metadata;
+    if (const auto part = known.find({metadata.offset, metadata.length}); part != known.end()) keep(i, part->second);
   }
 }
 

@@ -44,6 +44,19 @@ struct StoredRoot {
 // `even_if_cut`: also where the storage ends before that.
 Result<StoredRoot> read_root(Storage& storage, const Head& head, const Header& header, bool even_if_cut = false);
 
+// The newest root of a file to which others may commit meanwhile. As long as the pin is held, all that it refers to stays.
+struct PinnedRoot {
+  Header header;
+  StoredRoot root;
+  std::unique_ptr<RangeLock> pin;  // null: the storage has no locks
+};
+struct Pinning {
+  bool by_one_request = false;  // the head is read
+  bool even_if_cut = false;
+};
+// `head`: what has been read already, if anything.
+Result<PinnedRoot> pin_newest(Storage& storage, Head head = {}, const Pinning& how = {});
+
 // Where a run of a part lies, and its first cell's sum among the part's.
 struct StoredRun {
   Extent stored;
@@ -57,6 +70,7 @@ class Generation {
   // The storage reaches as far as the root says.
   explicit Generation(Root root, std::vector<std::byte> tail = {});
   static Result<std::shared_ptr<Generation>> newest(Storage& storage);
+  static Result<std::shared_ptr<Generation>> of(Header header, const StoredRoot& root);
 
   const Root& root() const { return root_; }
   const std::vector<std::byte>& tail() const { return tail_; }  // of the header
@@ -68,8 +82,8 @@ class Generation {
   Result<std::shared_ptr<const Part>> part(std::size_t i, Storage& storage);
   // They are known already,
   void keep(std::size_t i, std::shared_ptr<const Part> part);
-  // or may be, where they have not changed since an earlier generation.
-  void keep_from(Generation& earlier, std::size_t i);
+  // or some are, that have not changed since an earlier generation.
+  void keep_from(Generation& earlier);
 
  private:
   const Root root_;

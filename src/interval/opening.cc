@@ -18,14 +18,9 @@
 namespace stridio {
 namespace {
 
-// Locks that are no bytes of the file.
-constexpr Offset kLocks = kWriterLock.offset;
-Extent pin_of(std::uint64_t generation) { return {kLocks + 1 + static_cast<Offset>(generation), 1}; }
-Extent pins_below(std::uint64_t generation) { return {kLocks + 1, static_cast<Offset>(generation)}; }
-
-// Behind them: locks of the lock managers.
-constexpr Extent kManagersLocks{kLocks + (Offset{1} << 60), kIntervalLocks.length};
-static_assert(kLocks + 1 + static_cast<Offset>(kLastGeneration) < kManagersLocks.offset);
+// Behind the pins: locks of the lock managers.
+constexpr Extent kManagersLocks{kWriterLock.offset + (Offset{1} << 60), kIntervalLocks.length};
+static_assert(pin_of(kLastGeneration).offset < kManagersLocks.offset);
 
 tl::unexpected<Error> in_use(const Storage& storage) {
   return fail(Error{.code = Code::kFileInUse,
@@ -194,42 +189,26 @@ Result<std::vector<std::byte>> IntervalFile::begin(Begun begun, Finished& told) 
   }
   writing_ = std::move(begun.writing);
   Head head = std::move(begun.head);
-  if (writes_ && !writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
+  if (!writes_) {
+    ASSIGN_OR_RETURN(PinnedRoot found, pin_newest(*storage_, std::move(head), {.by_one_request = is_far()}));
+    reading_ = std::move(found.pin);
+    told.root = found.header.root;
+    return std::move(in_tail(told.root) ? found.header.tail : found.root.bytes);
+  }
+  if (!writing_ && group_.size() > 1 && head.content() != Head::Content::kOther)
     return refuse(Code::kUnsupportedOperation,
                   "the file system has no range locks, without which one rank alone may write an interval file");
   look_ = std::move(begun.look);
-  constexpr int kTries = 100;
-  for (int i = 0; i < kTries; ++i) {
-    if (i > 0 || head.bytes.empty()) {
-      ASSIGN_OR_RETURN(head, Head::read(*storage_));
-    }
-    auto found = head.newest();
-    if (!found) {  // several commits may have come while it was read
-      ASSIGN_OR_RETURN(head, Head::read(*storage_));
-      found = head.newest();
-    }
-    ASSIGN_OR_RETURN(Header header, std::move(found));
-    if (!writes_) {
-      RETURN_IF_ERROR(pin(header.generation));
-      const std::uint64_t pinned = header.generation;
-      ASSIGN_OR_RETURN(head, is_far() ? Head::read(*storage_) : std::move(head).read_again(*storage_));
-      ASSIGN_OR_RETURN(header, head.newest());
-      if (header.generation != pinned) continue;  // committed meanwhile, maybe before we held the pin
-    }
-    ASSIGN_OR_RETURN(StoredRoot stored, read_root(*storage_, head, header));
-    ASSIGN_OR_RETURN(const Root decoded, decode_root(stored.bytes, std::ssize(header.tail)));
-    told.root = header.root;
-    std::vector<std::byte>& content = in_tail(header.root) ? header.tail : stored.bytes;
-    if (!writes_) return std::move(content);
-    // Who committed it may have been killed before it was durable, and what is before it is given away now.
-    if (header.generation != kBirth) RETURN_IF_ERROR(storage_->sync());
-    told.reuse = nobody_reads_before(header.generation);
-    stored_size_ = stored.size;
-    RETURN_IF_ERROR(settle_space(decoded, told));
-    return std::move(content);
-  }
-  return fail(
-      Error{.code = Code::kIo, .what = "the interval file is committed faster than it can be opened", .path = path()});
+  ASSIGN_OR_RETURN(Header header, head.newest());
+  ASSIGN_OR_RETURN(StoredRoot stored, read_root(*storage_, head, header));
+  ASSIGN_OR_RETURN(const Root decoded, decode_root(stored.bytes, std::ssize(header.tail)));
+  told.root = header.root;
+  // Who committed it may have been killed before it was durable, and what is before it is given away now.
+  if (header.generation != kBirth) RETURN_IF_ERROR(storage_->sync());
+  told.reuse = nobody_reads_before(header.generation);
+  stored_size_ = stored.size;
+  RETURN_IF_ERROR(settle_space(decoded, told));
+  return std::move(in_tail(header.root) ? header.tail : stored.bytes);
 }
 
 // On rank 0, of a new file: whether anybody who takes no locks has written to it while it was made.
@@ -237,13 +216,6 @@ Status IntervalFile::looked() {
   if (!look_) return {};
   look_->worker.wait();
   return look_->found;
-}
-
-Status IntervalFile::pin(std::uint64_t generation) {
-  auto lock = storage_->lock(pin_of(generation), LockMode::kShared);
-  if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
-  reading_ = lock ? *std::move(lock) : nullptr;
-  return {};
 }
 
 // On rank 0, once `generation` is the newest: then nobody comes to read an older one.
@@ -273,9 +245,9 @@ Status IntervalFile::settle_space(const Root& root, Finished& told) {
 // Every rank goes on from the generation. `own` are this rank's lines of it, known already.
 void IntervalFile::adopt(std::shared_ptr<Generation> generation, const std::vector<Own>& own, const Finished& told) {
   own_parts_.clear();
+  if (seen_.generation) generation->keep_from(*seen_.generation);
   const auto& parts = generation->root().parts;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (seen_.generation) generation->keep_from(*seen_.generation, i);
     for (const Own& each : own) {
       if (each.entry.metadata != parts[i].metadata) continue;
       own_parts_.push_back(i);
