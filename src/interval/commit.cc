@@ -137,14 +137,25 @@ Status IntervalFile::commit() {
   Status committed = commit(flush);
   flush.worker.wait();
   if (flush.done) return committed;
-  // The system tells it once, and may have forgotten the bytes: they are to be written again.
-  const Status noted = guarded([&]() -> Status {
-    const std::scoped_lock lock(mutex_);
-    const Mine lost = still_mine();
-    note_failed(overlaid(lost.latest, lost.told), flush.done.error());
-    return {};
-  });
+  const Status noted = guarded([&] { return note_lost(flush); });
   return committed ? noted : committed;
+}
+
+// The system tells it once, and may have forgotten the bytes: they are to be written again, and not into cells that have some of the
+// lost ones, whose sums would be wrong.
+Status IntervalFile::note_lost(const Flush& flush) {
+  std::unique_lock turn(turnstile_);
+  const std::unique_lock epoch(epoch_);
+  turn.unlock();
+  const std::scoped_lock lock(mutex_);
+  ++era_;
+  chunk_ = leave_cell();
+  for (Extent& each : free_) each = whole_cells(each);
+  std::erase_if(free_, [](const Extent& each) { return each.empty(); });
+  const Mine lost = still_mine();
+  failed_.note(overlaid(lost.latest, lost.told), flush.done.error());
+  if (!flush.announced.empty()) failed_.tell(others_of(flush.announced));
+  return {};
 }
 
 Status IntervalFile::commit(Flush& flush) {
@@ -165,7 +176,8 @@ Status IntervalFile::commit(Flush& flush) {
     RETURN_IF_ERROR(group_.barrier());  // all have written
     RETURN_IF_ERROR(look_around_together());
   }
-  ASSIGN_OR_RETURN(const std::vector<Announcement> all, announce());
+  ASSIGN_OR_RETURN(flush.announced, announce());
+  const std::vector<Announcement>& all = flush.announced;
   Bytes size = 0;
   bool changed = false, failed = false;
   for (const Announcement& each : all) {
@@ -194,15 +206,20 @@ Status IntervalFile::advance(Prepare prepare, Bytes size, bool may_be_tail, Flus
     encode_parts(own);
     return {};
   });
-  ASSIGN_OR_RETURN(Next next, gather_next(prepared, own, size, may_be_tail));
+  ASSIGN_OR_RETURN(const std::vector<Lines> lines, tell_lines(prepared, own, may_be_tail));
+  Next next;
   Finished mine;
-  RETURN_IF_ERROR(agree(group_, guarded([&] { return store(own, next, flush, mine.root); })));
+  RETURN_IF_ERROR(agree(group_, guarded([&]() -> Status {
+                          ASSIGN_OR_RETURN(next, next_of(lines, own, size));
+                          return store(own, next, flush, mine.root);
+                        })));
+  bool again = false;  // and nobody knows whether it is the newest already
   {
     const std::scoped_lock lock(mutex_);
-    broken_ = true;  // until all have been told
+    again = std::exchange(broken_, true);  // until all have been told
   }
   Status finished;
-  if (group_.rank() == 0) finished = guarded([&] { return finish(next, flush, mine); });
+  if (group_.rank() == 0) finished = guarded([&] { return finish(next, again, flush, mine); });
   mine.verdict = verdict_of(finished);
   ASSIGN_OR_RETURN(const std::vector<Finished> all_finished, allgather(group_, mine));
   const std::scoped_lock lock(mutex_);
@@ -324,10 +341,10 @@ Result<std::vector<IntervalFile::Lines>> IntervalFile::tell_lines(Status prepare
   }
 }
 
-// The next generation of everybody's parts. The tail is all ranks' metadata, and the root.
-Result<IntervalFile::Next> IntervalFile::gather_next(const Status& prepared, std::vector<Own>& own, Bytes size,
-                                                     bool may_be_tail) {
-  ASSIGN_OR_RETURN(const std::vector<Lines> lines, tell_lines(prepared, own, may_be_tail));
+// The next generation, of everybody's lines. The tail is all ranks' metadata, and the root.
+Result<IntervalFile::Next> IntervalFile::next_of(const std::vector<Lines>& lines, std::vector<Own>& own, Bytes size) {
+  if (seen_.generation->root().generation >= kLastGeneration)
+    return refuse(Code::kNoSpace, "an interval file has 2^60 generations at most: copy it by stridio translate");
   Next next{.root = {.generation = seen_.generation->root().generation + 1,
                      .size = size,
                      .processes = static_cast<std::uint32_t>(group_.size()),
@@ -371,36 +388,53 @@ Result<std::vector<IntervalFile::Announcement>> IntervalFile::announce() {
     fixed.stored = written_.bytes;
     fixed.failed = !failed_.empty();
     const Mine written = still_mine();
-    fixed.latest = std::ssize(written.latest.encoded());
     for (const IntervalMap* map : {&written.latest, &written.told})
       mine.insert(mine.end(), map->encoded().begin(), map->encoded().end());
+    fixed.latest = std::ssize(written.latest.encoded());
     return {};
   }));
   std::memcpy(mine.data(), &fixed, sizeof fixed);
   ASSIGN_OR_RETURN(const std::vector<Buffer> told, allgatherv(group_, mine));
-  std::vector<Announcement> all;
+  std::vector<Fixed> fixed_of_all(told.size());
   std::vector<Verdict> verdicts;
-  for (const Buffer& each : told) {
-    std::memcpy(&fixed, each.data(), sizeof fixed);
-    const auto maps = each.begin() + sizeof fixed, behind = maps + fixed.latest;
-    Mine written;
-    ASSIGN_OR_RETURN(written.latest, IntervalMap::decode({maps, behind}));
-    ASSIGN_OR_RETURN(written.told, IntervalMap::decode({behind, each.end()}));
-    all.push_back({fixed.size, fixed.cut, fixed.stored, fixed.failed, std::move(written)});
-    verdicts.push_back(fixed.ready);
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    std::memcpy(&fixed_of_all[rank], told[rank].data(), sizeof fixed);
+    verdicts.push_back(fixed_of_all[rank].ready);
   }
   RETURN_IF_ERROR(worst(verdicts));
+  std::vector<Announcement> all;
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    const Fixed& theirs = fixed_of_all[rank];
+    const auto maps = told[rank].begin() + sizeof fixed, behind = maps + theirs.latest;
+    Mine written;
+    ASSIGN_OR_RETURN(written.latest, IntervalMap::decode({maps, behind}));
+    ASSIGN_OR_RETURN(written.told, IntervalMap::decode({behind, told[rank].end()}));
+    all.push_back({theirs.size, theirs.cut, theirs.stored, theirs.failed, std::move(written)});
+  }
   return all;
+}
+
+// What the other ranks have written in this epoch.
+IntervalMap IntervalFile::others_of(const std::vector<Announcement>& all) const {
+  IntervalMap latest, told;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (static_cast<int>(rank) == group_.rank()) continue;
+    latest = overlaid(all[rank].written.latest, latest);
+    told = overlaid(all[rank].written.told, told);
+  }
+  return overlaid(latest, told);
 }
 
 // A generation is whole: it has all that was to be written. What this rank could not write, another one may have written.
 Status IntervalFile::nothing_failed(const std::vector<Announcement>& all) {
   const std::scoped_lock lock(mutex_);
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (static_cast<int>(rank) != group_.rank()) failed_ = without(failed_, all[rank].written.latest);
   if (failed_.empty()) return {};
-  const Extent bounds = failed_.bounds();
-  Error error = why_failed_;
+  IntervalMap others = others_of(all);
+  failed_.told = without(failed_.told, stored_elsewhere(others, failed_.others));
+  if (failed_.empty()) return {};
+  failed_.tell(std::move(others));
+  const Extent bounds = failed_.told.bounds();
+  Error error = failed_.why;
   error.what =
       fmt::format("nothing is committed, since a write between bytes {} and {} has failed ({}); it can be repeated",
                   bounds.offset, bounds.end() - 1, error.what);
@@ -447,7 +481,7 @@ Result<std::vector<IntervalFile::Own>> IntervalFile::prepare(const std::vector<A
       parts.push_back(make_own(std::move(left), {entry.runs, part->sums}));
     }
   }
-  RETURN_IF_ERROR(compact(parts));
+  compact(parts);
   const auto self = static_cast<std::size_t>(group_.rank());
   auto [latest, told] = all[self].written;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -462,8 +496,9 @@ Result<std::vector<IntervalFile::Own>> IntervalFile::prepare(const std::vector<A
 
 // Moves parts of which much has been overwritten, so that their space is free with the next generation; and parts that lie
 // far behind the end that a compact file would have, where there is space before. A whole commit that writes everything
-// anew needs as much again as is live: with a quarter more overwritten, the file stays below 2.5 times that.
-Status IntervalFile::compact(std::vector<Own>& parts) {
+// anew needs as much again as is live: with a quarter more overwritten, the file stays below 2.5 times that. What cannot be moved,
+// for want of space or since it is damaged, stays where it is: what is to be committed has nothing to do with it.
+void IntervalFile::compact(std::vector<Own>& parts) {
   const Bytes live = seen_.generation->root().live() + written_.bytes;
   Bytes room = -written_.bytes;
   for (std::size_t i = 0; i + 1 < space_.size(); ++i) room += space_[i].length / group_.size();
@@ -473,13 +508,15 @@ Status IntervalFile::compact(std::vector<Own>& parts) {
     const bool sparse = stored - own.entry.bytes > own.entry.bytes / 4 + kCell;
     const bool far = own.entry.runs.back().end() > 2 * live + kLeastReclaimed && room > own.entry.bytes;
     if (!sparse && !far) continue;
-    if (!own.part) {
-      ASSIGN_OR_RETURN(own.part, known_part(own.entry));
-    }
-    ASSIGN_OR_RETURN(own, moved(own.part->map));
-    room -= own.entry.bytes;
+    (void)guarded([&]() -> Status {
+      if (!own.part) {
+        ASSIGN_OR_RETURN(own.part, known_part(own.entry));
+      }
+      ASSIGN_OR_RETURN(own, moved(own.part->map));
+      room -= own.entry.bytes;
+      return {};
+    });
   }
-  return {};
 }
 
 // Intervals of this generation, stored anew.
@@ -595,9 +632,9 @@ Status IntervalFile::store(const std::vector<Own>& parts, const Next& next, Flus
   return flush.done;
 }
 
-// On rank 0: makes `root` the newest generation. While that becomes durable it asks beside whether anybody reads an older one:
-// nobody comes to do so any more.
-Status IntervalFile::finish(const Next& next, Flush& flush, Finished& told) {
+// On rank 0: makes `next` the newest generation. While that becomes durable it asks beside whether anybody reads an older one:
+// nobody comes to do so any more. `again`: an earlier try may have made one of this number the newest, which somebody may read.
+Status IntervalFile::finish(const Next& next, bool again, Flush& flush, Finished& told) {
   const Root& root = next.root;
   const std::vector<std::byte> slot = encode_slot(
       {.generation = root.generation, .root = told.root, .root_sum = crc32c(next.encoded), .tail = next.tail});
@@ -611,7 +648,8 @@ Status IntervalFile::finish(const Next& next, Flush& flush, Finished& told) {
     told.broken = !newest || newest->generation >= root.generation;
     return fail(written.error());
   }
-  const auto ask = [this, &flush, newest = root.generation] { flush.unread = nobody_reads_before(newest); };
+  const std::uint64_t first = root.generation + (again ? 1 : 0);
+  const auto ask = [this, &flush, first] { flush.unread = nobody_reads_before(first); };
   is_far() ? flush.worker.post_or_run(ask) : ask();
   const Status durable = storage_->sync();
   flush.worker.wait();

@@ -172,12 +172,12 @@ Result<Transferred> IntervalFile::write(std::span<const Extent> extents, std::sp
     {
       const std::scoped_lock lock(mutex_);
       RETURN_IF_ERROR(check_whole());
-      RETURN_IF_ERROR(reclaim(bytes));
+      (void)guarded([&] { return reclaim(bytes); });  // what it does not find now is free later
     }
     const auto appended = guarded([&] { return append(bytes, memory); });
     const std::scoped_lock lock(mutex_);
     if (!appended) {
-      note_failed(bytes_of(extents), appended.error());
+      failed_.note(bytes_of(extents), appended.error());
       return fail(appended.error());
     }
     RETURN_IF_ERROR(stored(*appended));
@@ -189,11 +189,11 @@ Result<Transferred> IntervalFile::write(std::span<const Extent> extents, std::sp
 Status IntervalFile::count(const PieceList& pieces) {
   const auto logged = guarded([&] { return log(pieces); });
   if (!logged) {
-    note_failed(map_of(pieces), logged.error());
+    failed_.note(map_of(pieces), logged.error());
     return fail(logged.error());
   }
   if (!*logged) return too_many();
-  if (!failed_.empty()) failed_ = without(failed_, map_of(pieces));
+  if (!failed_.empty()) failed_.forget(map_of(pieces));
   seen_.size = std::max(seen_.size, pieces.bounds().end());
   return {};
 }
@@ -205,7 +205,7 @@ std::unique_ptr<IntervalFile::Whole> IntervalFile::begin_whole() {
 
 Result<Transferred> IntervalFile::Whole::writev(std::span<const Extent> extents, std::span<const Span> memory) {
   return file_.write(extents, memory, [&](const Appended& appended) -> Status {
-    if (file_.seen_.generation != since_) return {};  // of two epochs: count() will tell
+    if (file_.era_ != era_) return {};  // count() will tell
     note(extents, appended, written_, pieces_);
     return {};
   });
@@ -217,7 +217,7 @@ Result<bool> IntervalFile::Whole::count() {
     const std::scoped_lock lock(file_.mutex_);
     RETURN_IF_ERROR(file_.check_whole());
     const PieceList pieces = std::exchange(pieces_, {});
-    if (file_.seen_.generation != since_) return false;
+    if (file_.era_ != era_) return false;
     auto& fragments = file_.written_.fragments;
     fragments.insert(fragments.end(), written_.fragments.begin(), written_.fragments.end());
     file_.written_.bytes += written_.bytes;
@@ -230,14 +230,30 @@ IntervalFile::Whole::~Whole() {
   if (pieces_.empty()) return;
   (void)guarded([&]() -> Status {
     const std::scoped_lock lock(file_.mutex_);
-    file_.note_failed(map_of(pieces_), Error{.code = Code::kIo, .what = "it did not come to its end"});
+    file_.failed_.note(map_of(pieces_), Error{.code = Code::kIo, .what = "it did not come to its end"});
     return {};
   });
 }
 
-void IntervalFile::note_failed(const IntervalMap& bytes, const Error& why) {
-  failed_ = overlaid(bytes, failed_);
-  why_failed_ = why;
+void IntervalFile::Failed::note(const IntervalMap& bytes, const Error& error) {
+  fresh = overlaid(bytes, fresh);
+  told = without(told, bytes);
+  why = error;
+}
+
+void IntervalFile::Failed::forget(const IntervalMap& written) {
+  for (IntervalMap* const map : {&fresh, &told}) *map = without(*map, written);
+}
+
+// A commit does, at which others have `now`.
+void IntervalFile::Failed::tell(IntervalMap now) {
+  told = all();
+  fresh = {};
+  others = std::move(now);
+}
+
+void IntervalFile::Failed::cut(Offset end) {
+  for (IntervalMap* const map : {&fresh, &told}) *map = below(*map, end);
 }
 
 // Stores the memory's bytes somewhere: as many at a time as are still in the caches once they are summed.
@@ -512,7 +528,7 @@ Status IntervalFile::resize(Bytes size) {
     written_.published.cut(size);
     for (IntervalMap* map : {&written_.telling, &written_.told}) *map = below(*map, size);
     shared_.cut(size);
-    failed_ = below(failed_, size);
+    failed_.cut(size);
     for (IntervalMap& layer : others_) layer = below(layer, size);
     return {};
   });

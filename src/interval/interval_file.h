@@ -146,20 +146,35 @@ class IntervalFile final : public Storage {
     std::vector<std::byte> encoded;    // the root
     std::vector<std::byte> tail = {};  // of its header: root and metadata, or nothing
   };
-  // What a commit does beside: what has been written becomes durable while the ranks still agree on what to commit; rank 0 asks for
-  // readers while the header does.
-  struct Flush {
-    std::optional<std::uint64_t> covers = {};  // appends; nothing: it has not begun
-    Status done = {};
-    bool unread = false;  // nobody reads an older generation
-    Worker worker = {};   // ends before what it writes
-  };
   // What a process has done since the last commit.
   struct Announcement {
     Bytes size = 0, cut = 0;
     Bytes stored = 0;     // with what has been overwritten
     bool failed = false;  // some writes have
     Mine written;
+  };
+  // What a commit does beside: what has been written becomes durable while the ranks still agree on what to commit; rank 0 asks for
+  // readers while the header does.
+  struct Flush {
+    std::optional<std::uint64_t> covers = {};  // appends; nothing: it has not begun
+    Status done = {};
+    bool unread = false;                       // nobody reads an older generation
+    std::vector<Announcement> announced = {};  // by all ranks, once they have
+    Worker worker = {};                        // ends before what it writes
+  };
+  // What could not be written, and has not been since. What others have in its place counts where they wrote it after a commit
+  // told that it was missing: what they wrote before may be older than what failed.
+  struct Failed {
+    IntervalMap fresh, told;  // what no commit has told of, and what one has
+    IntervalMap others;       // what others had at that commit
+    Error why;
+
+    bool empty() const { return fresh.empty() && told.empty(); }
+    IntervalMap all() const { return overlaid(fresh, told); }
+    void note(const IntervalMap& bytes, const Error& error);
+    void forget(const IntervalMap& written);
+    void tell(IntervalMap now);
+    void cut(Offset end);
   };
   // What rank 0 tells when a generation has become the newest.
   struct Finished {
@@ -179,7 +194,6 @@ class IntervalFile final : public Storage {
   bool is_far() const { return requests_.write.depth > 1; }
   Result<std::vector<std::byte>> begin(Begun begun, Finished& told);
   Status looked();
-  Status pin(std::uint64_t generation);
   bool nobody_reads_before(std::uint64_t generation);
   Status settle_space(const Root& root, Finished& told);
   void adopt(std::shared_ptr<Generation> generation, const std::vector<Own>& own, const Finished& told);
@@ -220,13 +234,14 @@ class IntervalFile final : public Storage {
   Status check_whole() const;
   Status check_writable() const;
   Status check_end(Offset end, const char* what) const;
-  void note_failed(const IntervalMap& bytes, const Error& why);
+  IntervalMap others_of(const std::vector<Announcement>& all) const;
   Status nothing_failed(const std::vector<Announcement>& all);
+  Status note_lost(const Flush& flush);
 
   Result<std::vector<Announcement>> announce();
   Result<std::vector<Own>> prepare(const std::vector<Announcement>& all);
   Own make_own(IntervalMap map, const Sums& stored) const;
-  Status compact(std::vector<Own>& parts);
+  void compact(std::vector<Own>& parts);
   Result<Own> moved(const IntervalMap& map);
   Result<std::shared_ptr<const Part>> known_part(const PartEntry& entry);
   Status merge_small(std::vector<Own>& parts);
@@ -240,9 +255,9 @@ class IntervalFile final : public Storage {
   void begin_flush(Flush& flush);
   Status keep_newborn();
   Result<std::vector<Lines>> tell_lines(Status prepared, std::vector<Own>& own, bool may_be_tail);
-  Result<Next> gather_next(const Status& prepared, std::vector<Own>& own, Bytes size, bool may_be_tail);
+  Result<Next> next_of(const std::vector<Lines>& lines, std::vector<Own>& own, Bytes size);
   Status store(const std::vector<Own>& parts, const Next& next, Flush& flush, Extent& root_place);
-  Status finish(const Next& next, Flush& flush, Finished& told);
+  Status finish(const Next& next, bool again, Flush& flush, Finished& told);
 
   Group& group_;
   std::unique_ptr<Storage> storage_;
@@ -254,14 +269,14 @@ class IntervalFile final : public Storage {
   std::shared_mutex epoch_;             // shared: accesses; exclusive: the commit
   std::mutex mutex_;                    // of what follows
   Intervals seen_;                      // without layers
+  std::uint64_t era_ = 0;               // of what is appended: a commit ends it, and a sync that has failed
   std::vector<std::size_t> own_parts_;  // of the generation's
   Written written_;
-  std::unique_ptr<SharedLog> shared_log_;    // null: none
-  std::function<bool(Extent)> shown_;        // in atomic mode; as show_at_once() says
-  WriteLog shared_;                          // what was in it; hides the log of written_, which hides
-  std::vector<IntervalMap> others_;          // what others have shared; each hides those behind it
-  IntervalMap failed_;                       // what could not be written and has not been since,
-  Error why_failed_;                         // and why
+  std::unique_ptr<SharedLog> shared_log_;  // null: none
+  std::function<bool(Extent)> shown_;      // in atomic mode; as show_at_once() says
+  WriteLog shared_;                        // what was in it; hides the log of written_, which hides
+  std::vector<IntervalMap> others_;        // what others have shared; each hides those behind it
+  Failed failed_;
   bool published_ = false;                   // what may not be in shared_ yet
   std::uint64_t appends_ = 0, durable_ = 0;  // that have ended, and how many of them are durable
   Bytes reclaim_at_ = 0;                     // of written_.bytes,
@@ -286,18 +301,19 @@ class IntervalFile final : public Storage {
 
 class IntervalFile::Whole final : public ForwardingStorage {
  public:
-  explicit Whole(IntervalFile& file) : ForwardingStorage(file), file_(file), since_(file.seen_.generation) {}
+  explicit Whole(IntervalFile& file) : ForwardingStorage(file), file_(file), era_(file.era_) {}
   // What has not been counted has failed.
   ~Whole() override;
 
-  // False, and nothing happens, where a commit came between: its space may have been given away, and it must be written again.
+  // False, and nothing happens, where a commit came between: its space may have been given away, or its bytes be lost, and it must be
+  // written again.
   Result<bool> count();
 
   Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override;
 
  private:
   IntervalFile& file_;
-  const std::shared_ptr<Generation> since_;
+  const std::uint64_t era_;
   Written written_ = {};  // of it the fragments
   PieceList pieces_;      // not counted yet
 };

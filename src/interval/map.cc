@@ -362,6 +362,24 @@ IntervalMap below(const IntervalMap& map, Offset end) {
   return out.finish();
 }
 
+IntervalMap stored_elsewhere(const IntervalMap& now, const IntervalMap& before) {
+  MapBuilder bytes;
+  MapCursor old(before);
+  for (MapCursor cursor(now); !cursor.done(); cursor.next()) {
+    const Piece piece = cursor.piece();
+    Offset at = piece.logical;
+    const auto differs_up_to = [&](Offset end) { bytes.add({at, end - at, at}); };
+    for (old.seek(at); !old.done() && old.piece().logical < piece.end(); old.next()) {
+      const Piece was = old.piece().clipped(piece.range());
+      if (was.stored - was.logical != piece.stored - piece.logical) continue;
+      differs_up_to(was.logical);
+      at = was.end();
+    }
+    differs_up_to(piece.end());
+  }
+  return bytes.finish();
+}
+
 // ---- WriteLog
 
 void WriteLog::add(const Piece& piece) {

@@ -264,6 +264,7 @@ void IntervalFile::adopt(std::shared_ptr<Generation> generation, const std::vect
   reclaim_at_ = look_at_ = kLeastReclaimed;
   seen_.size = seen_.cut = generation->root().size;
   seen_.generation = std::move(generation);
+  ++era_;
   chunk_ = {};
   free_.clear();
   padded_.clear();

@@ -40,25 +40,6 @@ Result<IntervalMap> parts_beyond(IntervalFile& file, const Root& other) {
   return pieces.merged();
 }
 
-// The bytes of `now` that `before` has not at the same place.
-IntervalMap stored_elsewhere(const IntervalMap& now, const IntervalMap& before) {
-  MapBuilder bytes;
-  MapCursor old(before);
-  for (MapCursor cursor(now); !cursor.done(); cursor.next()) {
-    const Piece piece = cursor.piece();
-    Offset at = piece.logical;
-    const auto differs_up_to = [&](Offset end) { bytes.add({at, end - at, at}); };
-    for (old.seek(at); !old.done() && old.piece().logical < piece.end(); old.next()) {
-      const Piece was = old.piece().clipped(piece.range());
-      if (was.stored - was.logical != piece.stored - piece.logical) continue;
-      differs_up_to(was.logical);
-      at = was.end();
-    }
-    differs_up_to(piece.end());
-  }
-  return bytes.finish();
-}
-
 // The windows of the file that have any of the content, in order.
 class Windows {
  public:
