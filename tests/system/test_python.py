@@ -235,6 +235,15 @@ class Reading(unittest.TestCase):
         print(*sorted(seen), sep="\n", file=sys.stderr)
         self.assertGreater(len(seen), 4)
 
+    def test_the_root_of_another_generation_is_refused(self):
+        write(self.path, 50_000, 2, SEED)
+        data = bytearray(self.path.read_bytes())
+        header, places = newest_header(data), copies(data)
+        root = decode_root(tail_part(header.tail, header.root), len(header.tail))
+        data[places[0] + header.root[0] + 8] ^= 1  # of its generation's number
+        reseal(data, places, header, root, None)
+        self.assertIn(f"the header of generation {header.generation} has the root of", str(self.read_damaged(data, b"")))
+
     def test_other_files_are_refused(self):
         for content in (b"", b"x" * 10_000, b"\x89SIF\r\n\x1a\n"):
             self.assertIsInstance(self.read_damaged(content, b""), stridio.IntervalError)
