@@ -108,6 +108,9 @@ Status FileImpl::close() {
     shared_ = {};
     cache_.reset();
     parts_.interval = nullptr;
+    // Where nothing has forced a flat file's bytes to the disk, this alone tells that they could not be written.
+    const Status stored = parts_.storage->close();
+    if (mine && !parts_.mode.delete_on_close) mine = stored;
     parts_.storage.reset();
     if (parts_.mode.delete_on_close) IntervalFile::await_closed();
     mine = agree(*parts_.group, intact ? mine : intact);

@@ -80,6 +80,7 @@ Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path,
     fs::permissions(made->beside_, fs::status(made->path_).permissions(), failed);
     if (failed) return fail_errno(failed.value(), "giving " + made->beside_ + " the file's permissions", path);
     RETURN_IF_ERROR(copy_all(made->path_, *made->storage_));
+    made->copied_ = true;
   }
   return made;
 }
@@ -89,6 +90,7 @@ Replacement::~Replacement() {
 }
 
 Status Replacement::commit() {
+  if (copied_) RETURN_IF_ERROR(storage_->sync());  // this handle alone is sure to be told what became of the copy
   if (::rename(beside_.c_str(), path_.c_str()) != 0)
     return fail_errno(errno, "giving the new version its name, from " + beside_, path_);
   committed_ = true;

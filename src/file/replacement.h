@@ -31,7 +31,7 @@ class Replacement {
   const std::string path_, beside_;
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<RangeLock> writing_;
-  bool committed_ = false;
+  bool copied_ = false, committed_ = false;
 };
 
 }  // namespace stridio

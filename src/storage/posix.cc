@@ -28,6 +28,7 @@
 #include <cerrno>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include "storage/detour.h"
 #include "storage/kept_mappings.h"
@@ -118,10 +119,7 @@ class PosixStorage final : public Storage {
  public:
   PosixStorage(int fd, const std::string& path, const OpenMode& mode, const PosixCalls& calls)
       : fd_(fd), path_(path), mode_(mode), calls_(calls) {}
-  ~PosixStorage() override {
-    note_time();
-    ::close(fd_);
-  }
+  ~PosixStorage() override { (void)PosixStorage::close(); }
 
   // After construction: refuses what is not a file of bytes, finds out the capabilities.
   Status inspect(FileId* id);
@@ -138,6 +136,7 @@ class PosixStorage final : public Storage {
   Status resize(Bytes size) override;
   Status reserve(Bytes size) override;
   Status sync() override;
+  Status close() override;
   void expect_sync() override { expects_sync_ = true; }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
   bool has_locks() override;
@@ -164,7 +163,7 @@ class PosixStorage final : public Storage {
     return fail({.code = code, .what = std::move(what), .sys_errno = sys_errno, .path = path_});
   }
 
-  const int fd_;
+  int fd_;  // -1 once it is closed
   const std::string path_;
   const OpenMode mode_;
   const PosixCalls calls_;
@@ -360,6 +359,14 @@ Status PosixStorage::sync() {
   if (uninterrupted([&] { return calls_.fsync(fd_); }) == 0) return {};
   if (errno == EINVAL) return {};  // a device without anything to sync, such as /dev/null
   return fail_errno(errno, "syncing", path_);
+}
+
+// Linux has given the descriptor back whatever close returns: one that was interrupted is not called again.
+Status PosixStorage::close() {
+  if (fd_ < 0) return {};
+  note_time();
+  if (calls_.close(std::exchange(fd_, -1)) == 0 || errno == EINTR) return {};
+  return fail_errno(errno, mode_.write ? "closing: some of what was written may be lost" : "closing", path_);
 }
 
 Result<std::unique_ptr<RangeLock>> PosixStorage::lock(Extent range, LockMode mode) {

@@ -26,6 +26,7 @@ struct PosixCalls {
   int (*ftruncate)(int fd, off_t size) = ::ftruncate;
   int (*fallocate)(int fd, int mode, off_t offset, off_t length) = ::fallocate;
   int (*fsync)(int fd) = ::fsync;
+  int (*close)(int fd) = ::close;
   int (*sync_file_range)(int fd, off64_t offset, off64_t length, unsigned int flags) = ::sync_file_range;
   // fcntl's commands that take a struct flock.
   int (*lock)(int fd, int command, struct flock* range) = [](int fd, int command, struct flock* range) {

@@ -246,6 +246,52 @@ TEST_F(Posix, OtherCallsFailWithTheirErrno) {
   EXPECT_EQ(storage->resize(10).error().what, "resizing to 10 bytes");
 }
 
+// NFS and FUSE tell by close alone what became of writes that no sync has asked for.
+TEST_F(Posix, ClosingTellsWhatCouldNotBeWritten) {
+  static int why, closed;
+  PosixCalls calls;
+  calls.close = [](int fd) {
+    ++closed;
+    EXPECT_EQ(::close(fd), 0);
+    return why == 0 ? 0 : (errno = why, -1);
+  };
+  const auto code_of = [&](int sys_errno) {
+    why = sys_errno;
+    closed = 0;
+    Code code;
+    {
+      const auto storage = open(calls);
+      const Status first = storage->close();
+      code = first ? Code::kOk : first.error().code;
+      EXPECT_TRUE(first || first.error().path == path_);
+      EXPECT_TRUE(storage->close()) << "closed it is even so";
+    }
+    EXPECT_EQ(closed, 1) << "the number may be another file's by now";
+    return code;
+  };
+  EXPECT_EQ(code_of(0), Code::kOk);
+  EXPECT_EQ(code_of(EDQUOT), Code::kQuota);
+  EXPECT_EQ(code_of(ENOSPC), Code::kNoSpace);
+  EXPECT_EQ(code_of(EIO), Code::kIo);
+  EXPECT_EQ(code_of(EINTR), Code::kOk) << "Linux has closed it";
+  closed = 0;
+  open(calls);
+  EXPECT_EQ(closed, 1) << "by the destructor";
+}
+
+TEST_F(Posix, LocksMayOutliveTheClosing) {
+  const auto storage = open();
+  auto lock = storage->lock({0, 10}, LockMode::kExclusive);
+  ASSERT_TRUE(lock);
+  EXPECT_TRUE(storage->close());
+  const auto other = open();  // by the number that was the first one's
+  ASSERT_TRUE(other->lock({0, 10}, LockMode::kExclusiveNow)) << "closing has released it";
+  const auto others = other->lock({0, 10}, LockMode::kExclusive);
+  ASSERT_TRUE(others);
+  lock->reset();
+  EXPECT_EQ(open()->lock({0, 10}, LockMode::kExclusiveNow).error().code, Code::kFileInUse) << "it is not the other's";
+}
+
 TEST_F(Posix, WhatWillBeSyncedIsOnItsWayAtOnce) {
   static std::vector<Extent> begun;
   begun.clear();

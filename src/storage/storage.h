@@ -91,6 +91,10 @@ class Storage {
   virtual Status reserve(Bytes size) = 0;
   // What was written before is on stable storage when this returns.
   virtual Status sync() = 0;
+  // The last call but for those that release locks, of anything; again, it does nothing. A failure tells of writes that the
+  // system had put off and that no sync() has asked for: NFS and FUSE may find a quota or a full disk only now. The storage is
+  // closed even so. The destructor closes what is not closed, and tells nobody.
+  virtual Status close() { return {}; }
   // Every write from now on will be followed by a sync(), which finds the less to do the earlier they are under way.
   virtual void expect_sync() {}
   // So many bytes are about to be written by this process, by several calls; of accesses that go on at once, the last one's count.

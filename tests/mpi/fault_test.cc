@@ -3,6 +3,8 @@
 //
 //   fault_test CALL CLASS RANK [METHOD]
 //     CALL   write_all, write_at, read_all, set_size, sync, of a flat file;
+//            close: of a flat file, after a write
+//            replace: the same by the hint stridio_commit=atomic, which leaves the file as it was
 //            generation: write_all and sync, of an interval file: once the fault has passed, the same is written whole
 //            last: the same, but the file is opened anew before;
 //            lasting: the same of a fault that stays: what was committed before is read whole
@@ -61,7 +63,7 @@ void make_file(const std::string& path) {
   check(rename(made.c_str(), path.c_str()) == 0, "the file could not be named");
 }
 
-void check_file(const std::string& path, bool written) {
+void check_file(const std::string& path, bool written, bool untouched = false) {
   std::vector<unsigned char> bytes(static_cast<std::size_t>(file_bytes()));
   const std::string aside = "/tmp/stridio-made-" + std::to_string(getpid());
   check(rename(path.c_str(), aside.c_str()) == 0, "the file is gone");
@@ -73,7 +75,7 @@ void check_file(const std::string& path, bool written) {
     const int owner = i % cycle(size) / kBlock;
     const unsigned char byte = bytes[static_cast<std::size_t>(i)];
     const bool is_new = byte == owner + 1;
-    const bool right = owner == size ? byte == kOld : written ? is_new : is_new || byte == kOld;
+    const bool right = owner == size || untouched ? byte == kOld : written ? is_new : is_new || byte == kOld;
     if (!right) return check(false, "wrong byte at " + std::to_string(i));
   }
 }
@@ -88,9 +90,10 @@ void view_blocks(MPI_File fh) {
   MPI_Type_free(&block);
 }
 
-MPI_File open_with_view(const std::string& path, const char* method) {
+MPI_File open_with_view(const std::string& path, const char* method, bool replaces = false) {
   MPI_Info info;
   MPI_Info_create(&info);
+  if (replaces) MPI_Info_set(info, "stridio_commit", "atomic");
   if (*method != '\0') MPI_Info_set(info, "stridio_method", method);
   MPI_File fh;
   check(MPI_File_open(MPI_COMM_WORLD, path.c_str(), MPI_MODE_RDWR, info, &fh) == MPI_SUCCESS, "open failed");
@@ -127,6 +130,19 @@ void run(const std::string& name, int expected, int where, const char* method, c
   const int closed = MPI_File_close(&fh);
   check(closed == MPI_SUCCESS, "closing fails: " + describe(closed));
   if (rank == 0) check_file(path, name.substr(0, 5) == "write");
+}
+
+// The system has taken what was written, and says only at the end that it could not store it.
+void run_close(int expected, const std::string& path, bool replaces) {
+  MPI_File fh = open_with_view(path, "", replaces);
+  std::vector<unsigned char> bytes(kBlock * kBlocks, static_cast<unsigned char>(rank + 1));
+  const int written = call("write_all", fh, bytes);
+  check(written == MPI_SUCCESS, "writing fails: " + describe(written));
+  const int closed = MPI_File_close(&fh);
+  check(class_of(closed) == expected, "class " + std::to_string(class_of(closed)) + " instead of " +
+                                          std::to_string(expected) + ": " + describe(closed));
+  check(fh == MPI_FILE_NULL, "the file is still open");
+  if (rank == 0) check_file(path, !replaces, replaces);
 }
 
 // ---- Interval files
@@ -206,7 +222,10 @@ int main(int argc, char** argv) {
     run_generations(call, expected, name);
   } else {
     if (rank == 0) make_file(name);
-    run(call, expected, std::atoi(argv[3]), argc > 4 ? argv[4] : "", name);
+    if (call == "close" || call == "replace")
+      run_close(expected, name, call == "replace");
+    else
+      run(call, expected, std::atoi(argv[3]), argc > 4 ? argv[4] : "", name);
   }
   int all = 0;
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -5,7 +5,7 @@
  *       In the process whose rank is R, the K-th matching operation (from 0) fails.
  *       E: an errno of the table below, or SHORT: the operation moves half of its bytes (all of one
  * byte). KIND: read, write (the pread and pwrite families), size (ftruncate, fallocate), sync
- * (fsync), or any. sticky: so do all that follow; of EINTR, every second that follows.
+ * (fsync), any of these, or close, after which the descriptor is closed all the same. sticky: so do all that follow; of EINTR, every second that follows.
  *   STRIDIO_FAULT_NOLOCK=1       fcntl's lock commands answer ENOSYS, on every rank
  *
  * The rank is PMI_RANK, OMPI_COMM_WORLD_RANK or PMIX_RANK, and 0 where none is set. A fault that
@@ -30,7 +30,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { READ = 1, WRITE = 2, SIZE = 4, SYNC = 8, ANY = 15 };
+enum kind { READ = 1, WRITE = 2, SIZE = 4, SYNC = 8, ANY = 15, CLOSE = 16 };
 enum { SHORT = -1 };
 enum verdict { PASS, FAIL, HALVE };
 
@@ -42,6 +42,7 @@ static struct {
   int (*ftruncate)(int, off_t);
   int (*fallocate)(int, int, off_t, off_t);
   int (*fsync)(int);
+  int (*close)(int);
   int (*fcntl)(int, int, ...);
 } real;
 
@@ -60,7 +61,7 @@ static const struct {
   int value;
 } errors[] = {{"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO},       {"EINTR", EINTR},
               {"SHORT", SHORT},   {"EROFS", EROFS},   {"EACCES", EACCES}, {"ENOMEM", ENOMEM}},
-  kinds[] = {{"read", READ}, {"write", WRITE}, {"size", SIZE}, {"sync", SYNC}, {"any", ANY}};
+  kinds[] = {{"read", READ}, {"write", WRITE}, {"size", SIZE}, {"sync", SYNC}, {"any", ANY}, {"close", CLOSE}};
 
 static void refuse(const char* what, const char* value) {
   fprintf(stderr, "fault_shim: %s '%s' is not understood\n", what, value);
@@ -135,6 +136,7 @@ static void set_up(void) {
   real.ftruncate = next("ftruncate");
   real.fallocate = next("fallocate");
   real.fsync = next("fsync");
+  real.close = next("close");
   real.fcntl = next("fcntl");
   const char* no_locks = getenv("STRIDIO_FAULT_NOLOCK");
   fault.no_locks = no_locks != NULL && strcmp(no_locks, "1") == 0;
@@ -234,6 +236,15 @@ int fallocate(int fd, int mode, off_t offset, off_t length) {
 }
 
 int fsync(int fd) { return judge(fd, SYNC) == FAIL ? -1 : real.fsync(fd); }
+
+int close(int fd) {
+  const bool fails = judge(fd, CLOSE) == FAIL;
+  const int why = errno;
+  const int closed = real.close(fd);
+  if (!fails) return closed;
+  errno = why;
+  return -1;
+}
 
 static bool locks(int command) {
   return command == F_GETLK || command == F_SETLK || command == F_SETLKW || command == F_OFD_GETLK ||

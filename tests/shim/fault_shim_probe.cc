@@ -32,4 +32,5 @@ int main(int argc, char** argv) {
   tell("reserve", file.reserve(200));
   tell("sync", file.sync());
   tell("lock", file.lock({0, 10}, LockMode::kExclusive));
+  tell("close", file.close());
 }

@@ -26,7 +26,7 @@ class FaultShim : public ::testing::Test {
   static std::string good(const std::string& line = "", const std::string& instead = "") {
     std::string text =
         "write 0 in 1: ok\nwrite 1 in 1: ok\nwrite 2 in 1: ok\nread: ok\n"
-        "resize: ok\nreserve: ok\nsync: ok\nlock: ok\n";
+        "resize: ok\nreserve: ok\nsync: ok\nlock: ok\nclose: ok\n";
     if (!line.empty()) text.replace(text.find(line), line.size(), instead);
     return text;
   }
@@ -43,6 +43,7 @@ TEST_F(FaultShim, TheChosenOperationFails) {
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EDQUOT,kind=size"), good("resize: ok", "resize: quota"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=EDQUOT,kind=size"), good("reserve: ok", "reserve: quota"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EIO,kind=sync"), good("sync: ok", "sync: io"));
+  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=ENOSPC,kind=close"), good("close: ok", "close: no space"));
 }
 
 TEST_F(FaultShim, StickyFaultsStay) {
@@ -56,7 +57,7 @@ TEST_F(FaultShim, InterruptionsAndShortTransfersAreRiddenOut) {
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=SHORT"), good("write 1 in 1: ok", "write 1 in 2: ok"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=SHORT,sticky"),
             "write 0 in 4: ok\nwrite 1 in 4: ok\nwrite 2 in 4: ok\nread: ok\n"
-            "resize: ok\nreserve: ok\nsync: ok\nlock: ok\n");
+            "resize: ok\nreserve: ok\nsync: ok\nlock: ok\nclose: ok\n");
 }
 
 TEST_F(FaultShim, OnlyTheChosenRankFails) {

@@ -60,6 +60,11 @@ class FaultyStorage final : public Storage {
     RETURN_IF_ERROR(pass(kFaultSync));
     return storage_->sync();
   }
+  Status close() override {
+    const Status passed = pass(kFaultClose);  // it is closed all the same
+    const Status closed = storage_->close();
+    return passed ? closed : passed;
+  }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     RETURN_IF_ERROR(pass(kFaultLock));
     return storage_->lock(range, mode);

@@ -18,7 +18,8 @@ enum FaultKinds : unsigned {
   kFaultReserve = 16,
   kFaultSync = 32,
   kFaultLock = 64,
-  kFaultAny = 127,
+  kFaultClose = 128,
+  kFaultAny = 255,
 };
 
 struct FaultPlan {

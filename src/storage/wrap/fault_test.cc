@@ -82,6 +82,7 @@ TEST_F(Fault, EveryKindCanFail) {
   EXPECT_FALSE(storage->reserve(1));
   EXPECT_FALSE(storage->sync());
   EXPECT_FALSE(storage->lock({0, 1}, LockMode::kShared));
+  EXPECT_FALSE(storage->close());
 }
 
 // Whatever prefix is moved before the failure: it is there, and nothing else has changed.
