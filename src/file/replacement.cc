@@ -8,12 +8,13 @@
 #include <filesystem>
 
 #include "interval/format.h"
-#include "storage/posix.h"
 
 namespace stridio {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kMostTurns = 10;  // of others that become the file just when we come
 
 fs::path resolved(const std::string& path) {
   std::error_code failed;
@@ -59,21 +60,11 @@ std::string Replacement::beside(const std::string& path) {
 }
 
 Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path, const AccessMode& mode,
-                                                        int permissions) {
-  ASSIGN_OR_RETURN(const bool exists, exists_for(path, mode));
+                                                        int permissions, const Open& open) {
+  RETURN_IF_ERROR(exists_for(path, mode));
   std::unique_ptr<Replacement> made(new Replacement(resolved(path).string(), beside(path)));
-  ASSIGN_OR_RETURN(auto storage, open_posix(made->beside_,
-                                            {.read = true, .write = true, .create = true, .permissions = permissions}));
-  auto lock = storage->lock(kWriterLock, LockMode::kExclusiveNow);
-  if (!lock && lock.error().code == Code::kFileInUse) {
-    made->committed_ = true;  // the other's file stays
-    return fail(Error{.code = Code::kFileInUse,
-                      .what = "another program is writing a new version of the file (hint stridio_commit=atomic)",
-                      .path = path});
-  }
-  if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
-  if (lock) made->writing_ = *std::move(lock);
-  made->storage_ = std::move(storage);
+  RETURN_IF_ERROR(made->take(permissions, open));
+  ASSIGN_OR_RETURN(const bool exists, exists_for(path, mode));  // by now: another's version may just have become it
   RETURN_IF_ERROR(made->storage_->resize(0));
   if (exists) {
     std::error_code failed;  // before there is anything to read
@@ -85,15 +76,38 @@ Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path,
   return made;
 }
 
+// Another's version may get the file's name between our opening and our locking it, and is the live file then: what is locked
+// counts if it still has the name beside.
+Status Replacement::take(int permissions, const Open& open) {
+  const OpenMode mode{.read = true, .write = true, .create = true, .permissions = permissions};
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    FileId id;
+    ASSIGN_OR_RETURN(auto storage, open ? open(beside_, mode, &id) : open_posix(beside_, mode, &id));
+    auto lock = storage->lock(kWriterLock, LockMode::kExclusiveNow);
+    const auto named = find_posix(beside_);
+    if (!named && named.error().code != Code::kNoSuchFile) return fail(named.error());
+    if (!named || *named != id) continue;
+    if (!lock && lock.error().code == Code::kFileInUse) break;
+    if (!lock && lock.error().code != Code::kUnsupportedOperation) return fail(lock.error());
+    if (lock) writing_ = *std::move(lock);
+    storage_ = std::move(storage);
+    ours_ = true;
+    return {};
+  }
+  return fail(Error{.code = Code::kFileInUse,
+                    .what = "another program is writing a new version of the file (hint stridio_commit=atomic)",
+                    .path = path_});
+}
+
 Replacement::~Replacement() {
-  if (!committed_) (void)remove_posix(beside_);
+  if (ours_) (void)remove_posix(beside_);
 }
 
 Status Replacement::commit() {
   if (copied_) RETURN_IF_ERROR(storage_->sync());  // this handle alone is sure to be told what became of the copy
   if (::rename(beside_.c_str(), path_.c_str()) != 0)
     return fail_errno(errno, "giving the new version its name, from " + beside_, path_);
-  committed_ = true;
+  ours_ = false;
   const std::string folder = fs::path(path_).parent_path().string();
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return {};  // a folder that may not be read: the name is there, if not yet durable

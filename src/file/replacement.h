@@ -3,11 +3,12 @@
 // nothing of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "file/file.h"
-#include "storage/storage.h"
+#include "storage/posix.h"
 
 namespace stridio {
 
@@ -17,8 +18,11 @@ class Replacement {
   // there is used again.
   static std::string beside(const std::string& path);
   // Makes that file, a copy of the one at `path` where there is one. kFileInUse where another writes one already; other errors
-  // as opening `path` with `mode` would give. `permissions`: of a file that does not exist yet, before the umask.
-  static Result<std::unique_ptr<Replacement>> begin(const std::string& path, const AccessMode& mode, int permissions);
+  // as opening `path` with `mode` would give. `permissions`: of a file that does not exist yet, before the umask. `open`: the
+  // file beside; open_posix() if not given.
+  using Open = std::function<Result<std::unique_ptr<Storage>>(const std::string&, const OpenMode&, FileId*)>;
+  static Result<std::unique_ptr<Replacement>> begin(const std::string& path, const AccessMode& mode, int permissions,
+                                                    const Open& open = nullptr);
   // Unless it was committed, nothing stays.
   ~Replacement();
 
@@ -27,11 +31,13 @@ class Replacement {
 
  private:
   Replacement(std::string path, std::string beside) : path_(std::move(path)), beside_(std::move(beside)) {}
+  Status take(int permissions, const Open& open);
 
   const std::string path_, beside_;
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<RangeLock> writing_;
-  bool copied_ = false, committed_ = false;
+  bool ours_ = false;  // what has the name beside, and goes if it is not committed
+  bool copied_ = false;
 };
 
 }  // namespace stridio

@@ -189,6 +189,100 @@ TEST_P(ReplacementTest, AFailedWriteLeavesTheFileAsItWas) {
   EXPECT_EQ(files(), 1);
 }
 
+// One process at a time: what another does in between is done where the file beside is opened.
+class ReplacementRace : public ReplacementTest {
+ protected:
+  using Begun = Result<std::unique_ptr<Replacement>>;
+
+  Begun begin(const Replacement::Open& open = nullptr) const { return Replacement::begin(path(), kCreate, 0644, open); }
+  // Another program makes `text` the file.
+  void replace_by(const std::string& text) const {
+    auto other = begin();
+    ASSERT_TRUE(other) << other.error().text();
+    std::ofstream(Replacement::beside(path())) << text;
+    const Status done = (*other)->commit();
+    ASSERT_TRUE(done) << done.error().text();
+  }
+  // As open_posix(), but another program's version, `text`, has become the file by the time that it returns.
+  auto late(const std::string& text) const {
+    return [this, text](const std::string& beside, const OpenMode& mode, FileId* id) {
+      std::unique_ptr<Replacement> other;
+      if (auto theirs = begin()) other = *std::move(theirs);
+      std::ofstream(beside) << text;
+      auto opened = open_posix(beside, mode, id);
+      EXPECT_TRUE(other && other->commit());
+      return opened;
+    };
+  }
+};
+
+TEST_P(ReplacementRace, WhoComesWhileAnotherEndsDoesNotEmptyTheFile) {
+  for (const bool existed : {false, true}) {
+    int opened = 0;
+    const auto begun = begin([&](const std::string& beside, const OpenMode& mode, FileId* id) {
+      return ++opened == 1 ? late("theirs")(beside, mode, id) : open_posix(beside, mode, id);
+    });
+    ASSERT_TRUE(begun) << begun.error().text();
+    EXPECT_EQ(opened, 2) << "the file " << (existed ? "existed" : "is new");
+    EXPECT_EQ(text_of(path()), "theirs");
+    EXPECT_EQ(text_of(Replacement::beside(path())), "theirs") << "it begins with what the file is now";
+    std::ofstream(Replacement::beside(path())) << "ours";
+    ASSERT_TRUE((*begun)->commit());
+    EXPECT_EQ(text_of(path()), "ours");
+    EXPECT_EQ(files(), 1);
+  }
+}
+
+// It still has the file open that it has just made the live one.
+TEST_P(ReplacementRace, WhoIsDoneDoesNotKeepOthersOut) {
+  auto other = begin();
+  ASSERT_TRUE(other);
+  int opened = 0;
+  const auto begun = begin([&](const std::string& beside, const OpenMode& mode, FileId* id) {
+    auto storage = open_posix(beside, mode, id);
+    EXPECT_TRUE(++opened > 1 || (*other)->commit());
+    return storage;
+  });
+  EXPECT_TRUE(begun) << begun.error().text();
+  EXPECT_EQ(opened, 2);
+}
+
+TEST_P(ReplacementRace, WhoNeverGetsAFileOfItsOwnGivesUp) {
+  int opened = 0;
+  const auto begun = begin([&](const std::string& beside, const OpenMode& mode, FileId* id) {
+    return late(std::to_string(++opened))(beside, mode, id);
+  });
+  ASSERT_FALSE(begun);
+  EXPECT_EQ(begun.error().code, Code::kFileInUse);
+  EXPECT_EQ(text_of(path()), std::to_string(opened));
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_P(ReplacementRace, AFileThatAppearsMeanwhileExists) {
+  const auto begun = Replacement::begin(path(), {.read_write = true, .create = true, .exclusive = true}, 0644,
+                                        [&](const std::string& beside, const OpenMode& mode, FileId* id) {
+                                          if (!fs::exists(path())) replace_by("theirs");
+                                          return open_posix(beside, mode, id);
+                                        });
+  ASSERT_FALSE(begun);
+  EXPECT_EQ(begun.error().code, Code::kFileExists);
+  EXPECT_EQ(text_of(path()), "theirs");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_P(ReplacementRace, WhatAnotherIsWritingStaysWhereItCannotBeOpened) {
+  auto other = begin();
+  ASSERT_TRUE(other);
+  const auto begun = begin([](const std::string& beside, const OpenMode&, FileId*) {
+    return Result<std::unique_ptr<Storage>>(fail_errno(EACCES, "opening or creating", beside));
+  });
+  ASSERT_FALSE(begun);
+  EXPECT_EQ(begun.error().code, Code::kAccess);
+  ASSERT_TRUE((*other)->commit());
+  EXPECT_TRUE(fs::exists(path()));
+}
+
+INSTANTIATE_TEST_SUITE_P(One, ReplacementRace, ::testing::Values(1));
 INSTANTIATE_TEST_SUITE_P(Groups, ReplacementTest, ::testing::Values(1, 2, 3, 4, 7));
 
 }  // namespace

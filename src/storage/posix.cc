@@ -180,6 +180,10 @@ class PosixStorage final : public Storage {
   bool keeps_mappings_ = false;
 };
 
+FileId id_of(const struct statx& info) {
+  return {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino, S_ISREG(info.stx_mode)};
+}
+
 class PosixLock final : public RangeLock {
  public:
   PosixLock(PosixStorage& storage, RangeTable::Ticket ticket) : storage_(storage), ticket_(ticket) {}
@@ -197,7 +201,7 @@ Status PosixStorage::inspect(FileId* id) {
   if (S_ISDIR(info.stx_mode)) return fail_here(Code::kBadFileName, "opening a directory as a file", EISDIR);
   if (S_ISFIFO(info.stx_mode) || S_ISSOCK(info.stx_mode))
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
-  if (id != nullptr) *id = {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino, S_ISREG(info.stx_mode)};
+  if (id != nullptr) *id = id_of(info);
   alignment_ = std::max<Bytes>(1, info.stx_blksize);
   const unsigned long file_system = file_system_of(fd_);
   maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(file_system);
@@ -441,6 +445,18 @@ Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenM
 
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, FileId* id) {
   return open_posix(path, mode, PosixCalls{}, id);
+}
+
+Result<FileId> find_posix(const std::string& path) {
+  struct statx info;
+  const auto ask = [&](const std::string& name, int flags) {
+    return ::statx(AT_FDCWD, name.c_str(), flags, STATX_BASIC_STATS, &info) == 0;
+  };
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  // NFS looks names up anew in a folder that it finds changed, which it asks the server for times and sizes only.
+  if (ask(folder, AT_STATX_FORCE_SYNC) && ask(path, AT_STATX_DONT_SYNC)) return id_of(info);
+  return fail_errno(errno, "looking up", path);
 }
 
 Result<bool> is_locked_posix(const std::string& path, Extent range) {

@@ -10,10 +10,14 @@ struct FileId {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   bool regular = false;  // not a device
+
+  bool operator==(const FileId&) const = default;
 };
 
 // `id`, if given, becomes that of the opened file.
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, FileId* id = nullptr);
+// What the name leads to now: network file systems are asked anew what its folder has. kNoSuchFile.
+Result<FileId> find_posix(const std::string& path);
 // Whether somebody holds an exclusive lock on some of the range. Takes none itself; asks a handle of its own.
 Result<bool> is_locked_posix(const std::string& path, Extent range);
 // kNoSuchFile where it does not exist; a directory is kBadFileName.

@@ -155,6 +155,19 @@ TEST_F(Posix, RemovedFilesAreGone) {
   EXPECT_NE(::access(path_.c_str(), F_OK), 0);
 }
 
+TEST_F(Posix, NamesAreFound) {
+  FileId opened;
+  ASSERT_TRUE(open_posix(path_, kCreate, &opened));
+  const auto found = find_posix(path_);
+  ASSERT_TRUE(found) << found.error().text();
+  EXPECT_EQ(*found, opened);
+  ASSERT_TRUE(find_posix("/dev/null"));
+  EXPECT_NE(*find_posix("/dev/null"), opened);
+  ASSERT_TRUE(find_posix("."));  // a name without a folder
+  ASSERT_TRUE(remove_posix(path_));
+  EXPECT_EQ(find_posix(path_).error().code, Code::kNoSuchFile);
+}
+
 // ---- Which calls are made
 
 TEST_F(Posix, OneCallARun) {
