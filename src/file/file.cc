@@ -74,7 +74,8 @@ Status FileImpl::change_size(Bytes size, Status (Storage::*change)(Bytes), const
   RETURN_IF_ERROR(flush_together());
   reached_ = 0;
   if (parts_.group->rank() == 0 || parts_.interval) mine = (parts_.storage.get()->*change)(size);
-  return agree(*parts_.group, mine);
+  RETURN_IF_ERROR(agree(*parts_.group, mine));
+  return refresh();
 }
 
 Status FileImpl::set_size(Bytes size) { return change_size(size, &Storage::resize, "set_size"); }
@@ -83,8 +84,19 @@ Result<Bytes> FileImpl::size() { return seen_storage().size(); }
 Status FileImpl::sync() {
   RETURN_IF_ERROR(check_conflicts());
   RETURN_IF_ERROR(flush_together());
-  if (parts_.interval) return parts_.interval->commit();
-  return agree(*parts_.group, parts_.storage->sync());
+  RETURN_IF_ERROR(parts_.interval ? parts_.interval->commit() : agree(*parts_.group, parts_.storage->sync()));
+  return refresh();
+}
+
+// Collective, after an agreement: what all have synced before, all see.
+Status FileImpl::refresh() { return parts_.caches ? agree(*parts_.group, parts_.storage->refresh()) : Status(); }
+
+// Of an interval file, before a read. What is in no generation is synced by nobody.
+Status FileImpl::share() {
+  if (!parts_.mode.writes()) return {};
+  RETURN_IF_ERROR(refresh());
+  RETURN_IF_ERROR(parts_.interval->share());
+  return refresh();
 }
 
 Status FileImpl::close() {
@@ -225,6 +237,7 @@ Status FileImpl::set_hints(const HintList& hints) {
 
 Status FileImpl::begin() {
   ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, parts_.path));
+  if (parts_.interval && parts_.mode.writes()) RETURN_IF_ERROR(refresh());  // the first rank has begun it
   RETURN_IF_ERROR(show_writes());
   if (parts_.mode.append) {
     struct End {
@@ -344,7 +357,7 @@ Status FileImpl::show_writes(bool atomic) {
 
 // Collective. What was nobody else's may be shared now.
 Status FileImpl::cut_view(const View& view) {
-  if (parts_.interval) RETURN_IF_ERROR(parts_.interval->share());
+  if (parts_.interval) RETURN_IF_ERROR(share());
   shared_.atomicity->cut(*parts_.group, view);
   const auto shared = shared_.atomicity->sets().shared();
   const auto inexact =
@@ -583,7 +596,7 @@ Result<CollectiveOutcome> FileImpl::move_together(CollectiveRequest& request) {
   const bool reads = request.direction == Direction::kRead;
   if (reads) {
     RETURN_IF_ERROR(flush_together());
-    if (parts_.interval) RETURN_IF_ERROR(parts_.interval->share());
+    if (parts_.interval) RETURN_IF_ERROR(share());
   }
   if (!reads && !request.invalid) {
     if (const Status drained = drain(); !drained) request.invalid = drained.error();

@@ -31,6 +31,7 @@ struct FileParts {
   std::string report_directory;                        // empty: no report
   bool explain = false;
   bool readable = true;  // a write-only file may forbid reading
+  bool caches = false;   // a node may not see what others write (Caps), and so all refresh
   Profile profile = {};  // the same on all ranks
 };
 
@@ -114,6 +115,8 @@ class FileImpl final : public File {
   Status replace(const Status& closed);
   void note(Direction direction, const Pattern& file);
   Status check_conflicts();
+  Status refresh();
+  Status share();
   void explain(const char* call, const std::string& why) const;
 
   FileParts parts_;

@@ -143,6 +143,7 @@ struct Learnt {
 struct Opened {
   FileId id = {};
   bool readable = true;  // in the end by all ranks
+  bool caches = false;   // in the end on any node
   Learnt learnt = {};
 };
 
@@ -171,7 +172,10 @@ Result<Opened> all_opened(Group& group, const Status& mine, const Opened& opened
                               first, rank));
   }
   Opened all = entries.front().opened;
-  for (const Entry& entry : entries) all.readable = all.readable && entry.opened.readable;
+  for (const Entry& entry : entries) {
+    all.readable = all.readable && entry.opened.readable;
+    all.caches = all.caches || entry.opened.caches;
+  }
   if (entries.front().told == 0) return all;
   told.resize(entries.front().told);
   const Span span{told.data(), std::ssize(told)};
@@ -244,6 +248,7 @@ Status open_storage(Group& group, const Result<std::string>& path, bool wants_in
   if (creates) RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
   if (!first) storage = open_as(mode, parts.hints, false, open_here);
   Status mine = storage ? Status() : fail(storage.error());
+  if (storage) opened.caches = (*storage)->caps().caches;
   std::unique_ptr<IntervalFile> interval;
   IntervalFile::Begun begun{};  // ends before what has the storage
   Buffer told;
@@ -261,6 +266,7 @@ Status open_storage(Group& group, const Result<std::string>& path, bool wants_in
     });
   ASSIGN_OR_RETURN(const Opened agreed, all_opened(group, mine, opened, told));
   parts.readable = agreed.readable;
+  parts.caches = agreed.caches;
   if (agreed.learnt.interval && !agreed.readable) return fail(must_be_readable(parts.path));
   parts.profile = agreed.learnt.profile;
   parts.checks = agreed.learnt.checks;

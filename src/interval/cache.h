@@ -51,6 +51,7 @@ class WriteCache final : public Storage {
   Status resize(Bytes size) override { return storage_.resize(size); }
   Status reserve(Bytes size) override { return storage_.reserve(size); }
   Status sync() override { return storage_.sync(); }
+  Status refresh() override { return storage_.refresh(); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return storage_.lock(range, mode); }
   bool has_locks() override { return storage_.has_locks(); }
   const std::string& path() const override { return storage_.path(); }

@@ -92,6 +92,7 @@ class IntervalFile final : public Storage {
   Result<StoredAs> look_up(std::span<const Extent> extents) override;
   // Of this process's bytes alone: only commit() makes a generation of them.
   Status sync() override { return storage_->sync(); }
+  Status refresh() override { return storage_->refresh(); }
   // They are stored together.
   void expect_write(Bytes bytes) override;
   // Of the lock managers' ranges alone (kIntervalLocks): they tell the ranks of this handle apart.

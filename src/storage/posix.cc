@@ -97,10 +97,8 @@ bool means_no_locks(int sys_errno) {
 
 constexpr unsigned long kXfs = 0x58465342;
 
-unsigned long file_system_of(int fd) {
-  struct statfs info;
-  return ::fstatfs(fd, &info) == 0 ? static_cast<unsigned long>(info.f_type) : 0;
-}
+// No byte of any file, nor of a range that is locked to keep others out: what is locked to see what other machines wrote.
+constexpr Extent kRefreshed{std::numeric_limits<Offset>::max() - 2, 1};
 
 // File systems whose only writers are this machine's processes, through one page cache: on a network's, a page that is
 // written back whole would take other machines' bytes in it along.
@@ -136,12 +134,15 @@ class PosixStorage final : public Storage {
   Status resize(Bytes size) override;
   Status reserve(Bytes size) override;
   Status sync() override;
+  Status refresh() override;
   Status close() override;
   void expect_sync() override { expects_sync_ = true; }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
   bool has_locks() override;
 
-  Caps caps() const override { return {.maps = maps_.load(std::memory_order_relaxed), .alignment = alignment_}; }
+  Caps caps() const override {
+    return {.maps = maps_.load(std::memory_order_relaxed), .caches = caches_, .alignment = alignment_};
+  }
   const std::string& path() const override { return path_; }
 
   void unlock(RangeTable::Ticket ticket) {
@@ -171,6 +172,7 @@ class PosixStorage final : public Storage {
   std::once_flag locks_asked_;
   std::atomic<bool> locks_ = true;
   std::atomic<bool> maps_ = false;
+  bool caches_ = false;
   bool seeking_waits_ = false;  // for who writes
   bool detours_ = false;        // reading may: calls are cheap, and what is read is copied from this machine's memory
   std::atomic<bool> expects_sync_ = false;
@@ -203,7 +205,9 @@ Status PosixStorage::inspect(FileId* id) {
     return fail_here(Code::kBadFileName, "opening a pipe or socket, which has no offsets", ESPIPE);
   if (id != nullptr) *id = id_of(info);
   alignment_ = std::max<Bytes>(1, info.stx_blksize);
-  const unsigned long file_system = file_system_of(fd_);
+  struct statfs mounted;
+  const auto file_system = calls_.fstatfs(fd_, &mounted) == 0 ? static_cast<unsigned long>(mounted.f_type) : 0;
+  caches_ = file_system == NFS_SUPER_MAGIC;
   maps_ = S_ISREG(info.stx_mode) && mode_.read && is_local(file_system);
   seeking_waits_ = file_system != kXfs;
   detours_ = maps_ && calls_.copies_lag;
@@ -363,6 +367,24 @@ Status PosixStorage::sync() {
   if (uninterrupted([&] { return calls_.fsync(fd_); }) == 0) return {};
   if (errno == EINVAL) return {};  // a device without anything to sync, such as /dev/null
   return fail_errno(errno, "syncing", path_);
+}
+
+// An NFS client writes back before it takes a lock, and forgets afterwards whatever it has of the file: fsync does only the
+// former, and asking for the attributes misses what others wrote before this machine's own last write. Where there are no
+// locks, or somebody holds one on all bytes, that has to do.
+Status PosixStorage::refresh() {
+  if (!caches_ || !mode_.read) return {};
+  struct flock lock = flock_of(kRefreshed, F_RDLCK);
+  if (uninterrupted([&] { return calls_.lock(fd_, F_OFD_SETLK, &lock); }) == 0) {
+    lock = flock_of(kRefreshed, F_UNLCK);
+    calls_.lock(fd_, F_OFD_SETLK, &lock);
+    return {};
+  }
+  if (errno != EAGAIN && errno != EACCES && !means_no_locks(errno))
+    return fail_errno(errno, "asking for what other machines have written", path_);
+  struct statx info;
+  if (::statx(fd_, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &info) == 0) return {};
+  return fail_errno(errno, "asking for what other machines have written", path_);
 }
 
 // Linux has given the descriptor back whatever close returns: one that was interrupted is not called again.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/statfs.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ struct PosixCalls {
   int (*lock)(int fd, int command, struct flock* range) = [](int fd, int command, struct flock* range) {
     return ::fcntl(fd, command, range);
   };
+  int (*fstatfs)(int fd, struct statfs* info) = ::fstatfs;
   bool copies_lag = string_copies_lag();  // the kernel's, of what is read (storage/detour.h)
 };
 

@@ -3,6 +3,7 @@
 #include "storage/posix.h"
 
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -12,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -303,6 +305,47 @@ TEST_F(Posix, LocksMayOutliveTheClosing) {
   ASSERT_TRUE(others);
   lock->reset();
   EXPECT_EQ(open()->lock({0, 10}, LockMode::kExclusiveNow).error().code, Code::kFileInUse) << "it is not the other's";
+}
+
+// The server is asked anew by a lock that nobody else is in the way of; where there are none, by a look at the attributes.
+TEST_F(Posix, WhatOtherMachinesWroteIsAskedForOnNfsAlone) {
+  static std::vector<struct flock> taken;
+  static int why;
+  PosixCalls calls;
+  calls.lock = [](int fd, int command, struct flock* range) {
+    EXPECT_EQ(command, F_OFD_SETLK) << "nobody is waited for";
+    taken.push_back(*range);
+    return why == 0 ? ::fcntl(fd, command, range) : (errno = why, -1);
+  };
+  const auto refresh = [&](int sys_errno, const OpenMode& mode = kCreate) {
+    const auto storage = open(calls, mode);
+    taken.clear();
+    why = sys_errno;
+    return storage->refresh();
+  };
+  EXPECT_FALSE(open(calls)->caps().caches);
+  EXPECT_TRUE(refresh(0));
+  EXPECT_TRUE(taken.empty()) << "one page cache is enough";
+  calls.fstatfs = [](int, struct statfs* info) {
+    info->f_type = NFS_SUPER_MAGIC;
+    return 0;
+  };
+  EXPECT_TRUE(open(calls)->caps().caches);
+  EXPECT_FALSE(open(calls)->caps().maps);
+  EXPECT_TRUE(refresh(0, {.write = true})) << "who cannot read keeps nothing that others wrote";
+  EXPECT_TRUE(taken.empty());
+  for (const OpenMode& mode : {kCreate, OpenMode{.read = true}}) {
+    EXPECT_TRUE(refresh(0, mode));
+    ASSERT_EQ(taken.size(), 2u);
+    EXPECT_EQ(taken[0].l_type, F_RDLCK) << "machines are not in each other's way";
+    EXPECT_EQ(taken[1].l_type, F_UNLCK);
+    for (const struct flock& each : taken) {
+      EXPECT_EQ(each.l_start, std::numeric_limits<Offset>::max() - 2);
+      EXPECT_EQ(each.l_len, 1);
+    }
+  }
+  for (const int sys_errno : {EAGAIN, EACCES, ENOLCK, ENOSYS}) EXPECT_TRUE(refresh(sys_errno)) << sys_errno;
+  EXPECT_EQ(refresh(EIO).error().code, Code::kIo);
 }
 
 TEST_F(Posix, WhatWillBeSyncedIsOnItsWayAtOnce) {

@@ -19,6 +19,7 @@ struct Caps {
   bool maps = false;              // map() can be had
   bool appends = false;           // a write of any list is one request: the file stores it together
   bool shares_reads = false;      // share_read(), read_stored() and look_up() can be had
+  bool caches = false;            // machines keep bytes and sizes for themselves: refresh()
   Bytes alignment = 1;            // transfers at multiples of this are cheapest
   Bytes preferred = 1 << 22;      // a transfer of this length runs at full bandwidth
   std::int64_t largest_list = 1;  // most extents in one native request
@@ -91,6 +92,9 @@ class Storage {
   virtual Status reserve(Bytes size) = 0;
   // What was written before is on stable storage when this returns.
   virtual Status sync() = 0;
+  // Where Caps::caches says that a machine may not see of itself what others write: what they have synced or refreshed before,
+  // every access that begins after this sees.
+  virtual Status refresh() { return {}; }
   // The last call but for those that release locks, of anything; again, it does nothing. A failure tells of writes that the
   // system had put off and that no sync() has asked for: NFS and FUSE may find a quota or a full disk only now. The storage is
   // closed even so. The destructor closes what is not closed, and tells nobody.

@@ -43,6 +43,7 @@ TESTS = {
     "cached": ("cached_test", [], None),
     "translate": ("translate_test", [], None),
     "wait": ("wait_test", [], None),
+    "refresh": ("refresh_test", [], None),
     "replacement": ("replacement_test", [], None),
     "conflicts": ("conflicts_test", [], None),
     "profiles": ("profiles_test", [], None),

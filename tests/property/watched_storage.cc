@@ -59,6 +59,7 @@ class WatchedStorage final : public Storage {
   Status resize(Bytes size) override { return note(storage_->resize(size)); }
   Status reserve(Bytes size) override { return note(storage_->reserve(size)); }
   Status sync() override { return note(storage_->sync()); }
+  Status refresh() override { return note(storage_->refresh()); }
   Status close() override { return note(storage_->close()); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     if (!watch_.has_locks) return fail(Code::kUnsupportedOperation, "no locks here");

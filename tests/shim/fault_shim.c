@@ -3,10 +3,12 @@
  *   STRIDIO_FAULT_PATH=PREFIX    only files whose path starts so (all files where it is not set)
  *   STRIDIO_FAULT=rank=R,op=K,errno=E[,kind=KIND][,sticky]
  *       In the process whose rank is R, the K-th matching operation (from 0) fails.
- *       E: an errno of the table below, or SHORT: the operation moves half of its bytes (all of one
- * byte). KIND: read, write (the pread and pwrite families), size (ftruncate, fallocate), sync
- * (fsync), any of these, or close, after which the descriptor is closed all the same. sticky: so do all that follow; of EINTR, every second that follows.
+ *       E: an errno of the table below, or SHORT: the operation moves half of its bytes (all of one byte).
+ *       KIND: read, write (the pread and pwrite families), size (ftruncate, fallocate), sync (fsync), any of these; close,
+ *       after which the descriptor is closed all the same; lock (of fcntl, the unlocking too). sticky: so do all that
+ *       follow; of EINTR, every second that follows.
  *   STRIDIO_FAULT_NOLOCK=1       fcntl's lock commands answer ENOSYS, on every rank
+ *   STRIDIO_FAULT_NFS=1          the files are said to be on NFS, on every rank
  *
  * The rank is PMI_RANK, OMPI_COMM_WORLD_RANK or PMIX_RANK, and 0 where none is set. A fault that
  * cannot be understood ends the program: a test must not pass because its fault never came.
@@ -20,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -27,10 +30,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { READ = 1, WRITE = 2, SIZE = 4, SYNC = 8, ANY = 15, CLOSE = 16 };
+enum kind { READ = 1, WRITE = 2, SIZE = 4, SYNC = 8, ANY = 15, CLOSE = 16, LOCK = 32 };
 enum { SHORT = -1 };
 enum verdict { PASS, FAIL, HALVE };
 
@@ -43,12 +47,13 @@ static struct {
   int (*fallocate)(int, int, off_t, off_t);
   int (*fsync)(int);
   int (*close)(int);
+  int (*fstatfs)(int, struct statfs*);
   int (*fcntl)(int, int, ...);
 } real;
 
 static struct {
   bool armed; /* this process is the one to fail */
-  bool sticky, no_locks;
+  bool sticky, no_locks, nfs;
   int kinds, error;
   long op;
   const char* path;
@@ -61,7 +66,8 @@ static const struct {
   int value;
 } errors[] = {{"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO},       {"EINTR", EINTR},
               {"SHORT", SHORT},   {"EROFS", EROFS},   {"EACCES", EACCES}, {"ENOMEM", ENOMEM}},
-  kinds[] = {{"read", READ}, {"write", WRITE}, {"size", SIZE}, {"sync", SYNC}, {"any", ANY}, {"close", CLOSE}};
+  kinds[] = {{"read", READ}, {"write", WRITE}, {"size", SIZE}, {"sync", SYNC},
+             {"any", ANY},   {"close", CLOSE}, {"lock", LOCK}};
 
 static void refuse(const char* what, const char* value) {
   fprintf(stderr, "fault_shim: %s '%s' is not understood\n", what, value);
@@ -137,9 +143,12 @@ static void set_up(void) {
   real.fallocate = next("fallocate");
   real.fsync = next("fsync");
   real.close = next("close");
+  real.fstatfs = next("fstatfs");
   real.fcntl = next("fcntl");
   const char* no_locks = getenv("STRIDIO_FAULT_NOLOCK");
   fault.no_locks = no_locks != NULL && strcmp(no_locks, "1") == 0;
+  const char* nfs = getenv("STRIDIO_FAULT_NFS");
+  fault.nfs = nfs != NULL && strcmp(nfs, "1") == 0;
   fault.path = getenv("STRIDIO_FAULT_PATH");
   const char* spec = getenv("STRIDIO_FAULT");
   if (spec != NULL && *spec != '\0') parse(spec);
@@ -261,7 +270,15 @@ int fcntl(int fd, int command, ...) {
     errno = ENOSYS;
     return -1;
   }
+  if (locks(command) && judge(fd, LOCK) == FAIL) return -1;
   return real.fcntl(fd, command, argument);
+}
+
+int fstatfs(int fd, struct statfs* info) {
+  ready();
+  const int result = real.fstatfs(fd, info);
+  if (result == 0 && fault.nfs && chosen(fd)) info->f_type = NFS_SUPER_MAGIC;
+  return result;
 }
 
 /* Where off_t has 64 bits the other names are the same functions. */
@@ -272,4 +289,5 @@ ssize_t preadv64(int, const struct iovec*, int, off64_t) __attribute__((alias("p
 ssize_t pwritev64(int, const struct iovec*, int, off64_t) __attribute__((alias("pwritev")));
 int ftruncate64(int, off64_t) __attribute__((alias("ftruncate")));
 int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));
+int fstatfs64(int, struct statfs64*) __attribute__((alias("fstatfs")));
 int fcntl64(int, int, ...) __attribute__((alias("fcntl")));

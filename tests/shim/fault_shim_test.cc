@@ -43,6 +43,7 @@ TEST_F(FaultShim, TheChosenOperationFails) {
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EDQUOT,kind=size"), good("resize: ok", "resize: quota"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=1,errno=EDQUOT,kind=size"), good("reserve: ok", "reserve: quota"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EIO,kind=sync"), good("sync: ok", "sync: io"));
+  EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=EIO,kind=lock"), good("lock: ok", "lock: io"));
   EXPECT_EQ(probe("STRIDIO_FAULT=rank=0,op=0,errno=ENOSPC,kind=close"), good("close: ok", "close: no space"));
 }
 

@@ -38,6 +38,7 @@ class DelayedStorage final : public Storage {
   Status reserve(Bytes size) override { return delayed(storage_->reserve(size)); }
   void expect_sync() override { storage_->expect_sync(); }
   Status sync() override { return delayed(storage_->sync()); }
+  Status refresh() override { return delayed(storage_->refresh()); }
   Status close() override { return delayed(storage_->close()); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return delayed(storage_->lock(range, mode));

@@ -60,6 +60,10 @@ class FaultyStorage final : public Storage {
     RETURN_IF_ERROR(pass(kFaultSync));
     return storage_->sync();
   }
+  Status refresh() override {
+    RETURN_IF_ERROR(pass(kFaultRefresh));
+    return storage_->refresh();
+  }
   Status close() override {
     const Status passed = pass(kFaultClose);  // it is closed all the same
     const Status closed = storage_->close();

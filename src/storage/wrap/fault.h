@@ -19,7 +19,8 @@ enum FaultKinds : unsigned {
   kFaultSync = 32,
   kFaultLock = 64,
   kFaultClose = 128,
-  kFaultAny = 255,
+  kFaultRefresh = 256,
+  kFaultAny = 511,
 };
 
 struct FaultPlan {

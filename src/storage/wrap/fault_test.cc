@@ -82,6 +82,7 @@ TEST_F(Fault, EveryKindCanFail) {
   EXPECT_FALSE(storage->reserve(1));
   EXPECT_FALSE(storage->sync());
   EXPECT_FALSE(storage->lock({0, 1}, LockMode::kShared));
+  EXPECT_FALSE(storage->refresh());
   EXPECT_FALSE(storage->close());
 }
 

@@ -60,6 +60,7 @@ class TracedStorage final : public Storage {
   Status sync() override {
     return single(counters_->sync, [&] { return storage_->sync(); });
   }
+  Status refresh() override { return storage_->refresh(); }
   Status close() override { return storage_->close(); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return single(counters_->lock, [&] { return storage_->lock(range, mode); });
