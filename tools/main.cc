@@ -153,10 +153,10 @@ void add_interval(CLI::App& app, IntervalOptions& options) {
 void add_moving(CLI::App* command, TranslateOptions& options) {
   command->add_option("--threads", options.threads, "How many; 0: as many as cores")
       ->check(whole_number(0, kMostThreads));
-  auto* follow =
-      command->add_flag("--follow", options.follow,
-                        "Go on with each generation that a running program commits to SRC, until nobody has had it "
-                        "open for writing for a second");
+  auto* follow = command->add_flag(
+      "--follow", options.follow,
+      "Go on with each generation that a running program commits to SRC, which it may remove or empty "
+      "and make anew, until nobody has had it open for writing for a second");
   command->add_option("--timeout", options.timeout, "With --follow: the seconds that a new generation may take at most")
       ->check(seconds())
       ->needs(follow);

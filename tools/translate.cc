@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -92,7 +93,7 @@ Result<Seen> wait_aloud(Group& group, const char* command, const std::string& pa
   Waiting silent = waiting;
   silent.seconds = std::min(waiting.seconds, kSilence);
   ASSIGN_OR_RETURN(Seen seen, wait_for_generation(group, path, silent));
-  if (seen.generation > waiting.newer_than || waiting.seconds <= kSilence) return seen;
+  if (seen.come || waiting.seconds <= kSilence) return seen;
   if (!seen.exists && group.rank() == 0)
     fmt::print(stderr, "stridio {}: {} does not exist yet: waiting for it\n", command, path);
   waiting.seconds -= kSilence;
@@ -109,13 +110,16 @@ std::string text_in_one_process(Error error) {
 struct Opened {
   std::unique_ptr<IntervalFile> interval;
   std::unique_ptr<Storage> flat;
+  FileId id;
   bool locks = false;  // it can be pinned
 
+  Which which() const { return Which::of(id, interval->root()); }
   Storage& storage() const { return interval ? static_cast<Storage&>(*interval) : *flat; }
 };
 
 struct OnMount {
   std::unique_ptr<Storage> storage;
+  FileId id;
   Profile profile;  // for all alike: as it was measured when a program opened a file there
 };
 
@@ -125,7 +129,7 @@ Result<OnMount> open_together(Group& group, const std::string& path, bool writes
   auto storage = open_posix(path, {.read = true, .write = writes}, &id);
   RETURN_IF_ERROR(agree(group, storage ? Status() : fail(storage.error())));
   ASSIGN_OR_RETURN(const auto known, allgather(group, known_profile_of(path, id).value_or(Profile())));
-  return OnMount{*std::move(storage), known.front()};
+  return OnMount{*std::move(storage), id, known.front()};
 }
 
 // Collective.
@@ -134,12 +138,12 @@ Result<Opened> open_source(Group& group, const std::string& path) {
   auto& storage = opened.storage;
   auto head = Head::read(*storage);
   RETURN_IF_ERROR(agree(group, head ? Status() : fail(head.error())));
-  if (head->content() != Head::Content::kIntervals) return Opened{nullptr, std::move(storage)};
+  if (head->content() != Head::Content::kIntervals) return Opened{nullptr, std::move(storage), opened.id};
   const bool locks = storage->has_locks();
   ASSIGN_OR_RETURN(auto interval,
                    IntervalFile::open(group, std::move(storage), false, {*std::move(head), nullptr, nullptr},
                                       summed_requests(opened.profile)));
-  return Opened{std::move(interval), nullptr, locks};
+  return Opened{std::move(interval), nullptr, opened.id, locks};
 }
 
 // What one process does. The members that change are a leader's to change, between agreements.
@@ -165,6 +169,9 @@ class Translation {
   Result<int> read_owners();
   std::vector<IntervalMap> views() const;
   Result<bool> wait();
+  Result<bool> is_there(const Opened& opened) const;
+  Result<std::optional<Opened>> open_next();
+  Result<bool> goes_on_from(Opened& before);
   Status next();
   Status on_rank(Group& group, bool leads);
   void note_who_gets_all();
@@ -183,11 +190,12 @@ class Translation {
   std::vector<IntervalMap> like_;
 
   Opened source_;
-  std::uint64_t generation_ = 0;  // of it
+  std::optional<Which> which_;  // it is, of an interval file
   Bytes size_ = 0;
-  IntervalMap content_;  // to be moved
-  IntervalMap changed_;  // since the generation before, from which a flat target takes the rest
-  Owners owners_;        // of the content
+  IntervalMap content_;   // to be moved
+  bool goes_on_ = false;  // the target has a generation of this very file,
+  IntervalMap changed_;   // since which this has; a flat target takes the rest from the one before
+  Owners owners_;         // of the content
   bool opened_ = false, ended_ = false, told_ = false, noted_ = false;
   std::optional<std::string> gave_up_;  // what was seen then
   Bar bar_;
@@ -232,41 +240,81 @@ std::vector<IntervalMap> Translation::views() const {
   return bytes;
 }
 
-// For a generation that is newer; false: there is none, and none will be waited for.
+// For a generation that the target has not; false: there is none, and none will be waited for.
 Result<bool> Translation::wait() {
   if (!options_.follow) return !opened_;
-  const Waiting waiting{
-      .newer_than = generation_, .seconds = options_.timeout.value_or(kForEver), .while_written = true};
+  const Waiting waiting{.other_than = which_, .seconds = options_.timeout.value_or(kForEver), .while_written = true};
   Group& group = world_.processes();
-  ASSIGN_OR_RETURN(const Seen seen, generation_ == 0 ? wait_aloud(group, options_.command, options_.source, waiting)
-                                                     : wait_for_generation(group, options_.source, waiting));
-  if (seen.generation > generation_) return true;
+  ASSIGN_OR_RETURN(const Seen seen, which_ ? wait_for_generation(group, options_.source, waiting)
+                                           : wait_aloud(group, options_.command, options_.source, waiting));
+  if (seen.come) return true;
   if (seen.damage) return fail(*seen.damage);
   if (seen.open_for_writing || !seen.exists) gave_up_ = seen.text();
-  if (generation_ > 0 || gave_up_) return false;
+  if (which_ || gave_up_) return false;
   return fail(Error{
       .code = Code::kNoSuchFile, .what = fmt::format("no generation came: {}", seen.text()), .path = options_.source});
 }
 
+// By the leaders together: whether what they have opened is still there, so that it is one file.
+Result<bool> Translation::is_there(const Opened& opened) const {
+  FileId now;
+  const bool mine = open_posix(options_.source, {.read = true}, &now) && now == opened.id;
+  ASSIGN_OR_RETURN(const auto all, allgather(world_.processes(), int{mine}));
+  return std::find(all.begin(), all.end(), 0) == all.end();
+}
+
+// By the leaders together; nothing: none will be waited for. What has come may be gone again, while its program makes the file
+// anew, and is waited for again; who looks at it says what is wrong if it stays so.
+Result<std::optional<Opened>> Translation::open_next() {
+  constexpr int kTries = 100;
+  constexpr std::chrono::milliseconds kPause{10};
+  for (int left = options_.follow ? kTries : 1;; std::this_thread::sleep_for(kPause)) {
+    ASSIGN_OR_RETURN(const bool more, wait());
+    if (!more) return std::nullopt;
+    auto opened = open_source(world_.processes(), options_.source);
+    bool gone = opened ? !opened->interval
+                       : opened.error().code == Code::kNoSuchFile || opened.error().code == Code::kBadFileName ||
+                             opened.error().code == Code::kIo;
+    if (!gone && opened && options_.follow && world_.processes().size() > 1) {
+      ASSIGN_OR_RETURN(const bool there, is_there(*opened));
+      gone = !there;
+    }
+    if (gone && --left > 0) continue;
+    if (!opened) return fail(opened.error());
+    return *std::move(opened);
+  }
+}
+
+// By the leaders together: whether the source is a later generation of the file that was there before; then `changed_` is
+// what it has changed. What cannot be read of the one before any more is another file's by now.
+Result<bool> Translation::goes_on_from(Opened& before) {
+  bool goes_on = before.interval && before.id == source_.id &&
+                 before.interval->root().generation < source_.interval->root().generation;
+  if (goes_on) {
+    auto changed = guarded([&] { return changed_between(*before.interval, *source_.interval); });
+    goes_on = changed.has_value();
+    changed_ = goes_on ? *std::move(changed) : IntervalMap();
+  }
+  ASSIGN_OR_RETURN(const auto all, allgather(world_.processes(), int{goes_on}));
+  return std::find(all.begin(), all.end(), 0) == all.end();
+}
+
 // By the leaders together: what is to be moved next.
 Status Translation::next() {
-  ASSIGN_OR_RETURN(const bool more, wait());
-  ended_ = !more;
+  ASSIGN_OR_RETURN(auto opened, open_next());
+  ended_ = !opened;
   if (ended_) return {};
   opened_ = true;
-  ASSIGN_OR_RETURN(Opened opened, open_source(world_.processes(), options_.source));
-  const Opened before = std::exchange(source_, std::move(opened));  // keeps its pin until the two are compared
+  Opened before = std::exchange(source_, *std::move(opened));  // keeps its pin until the two are compared
   if (options_.follow && source_.interval && !source_.locks)
     return fail(Error{.code = Code::kUnsupportedOperation,
                       .what = "its file system has no locks: a running program cannot be followed there",
                       .path = options_.source});
   if (source_.interval) {
-    generation_ = source_.interval->root().generation;
+    which_ = source_.which();
     size_ = source_.interval->root().size;
-    if (before.interval) {
-      ASSIGN_OR_RETURN(changed_, changed_between(*before.interval, *source_.interval));
-    }
-    if (flat() || !before.interval) {
+    ASSIGN_OR_RETURN(goes_on_, goes_on_from(before));
+    if (flat() || !goes_on_) {
       ASSIGN_OR_RETURN(content_, content_of(*source_.interval));
     } else {
       content_ = changed_;
@@ -329,6 +377,7 @@ Status Translation::to_intervals(Group& group, const std::string& partial, std::
     fmt::print(stderr, "stridio {}: note: no view has {} bytes; process 0 gets them\n", options_.command,
                owners_.unclaimed);
   if (group.rank() == 0 && !noted_) note_who_gets_all();
+  if (!goes_on_) RETURN_IF_ERROR(target->resize(0));  // what it has is another file's
   RETURN_IF_ERROR(target->resize(size_));
   RETURN_IF_ERROR(move_to_owners(group, source_.storage(), content_, owners_, *target, threads(),
                                  [&](double share) { bar_.show(share); }));
@@ -340,7 +389,8 @@ Status Translation::to_flat(Group& group, const std::string& partial, std::uniqu
   RETURN_IF_ERROR(create(group, partial));
   ASSIGN_OR_RETURN(OnMount opened, open_together(group, partial, true));
   const auto before = std::exchange(target, std::move(opened.storage));
-  const std::optional<Earlier> earlier = before ? std::optional<Earlier>({*before, changed_}) : std::nullopt;
+  const std::optional<Earlier> earlier =
+      before && goes_on_ ? std::optional<Earlier>({*before, changed_}) : std::nullopt;
   Deep writes = deep_of(opened.profile.write);
   writes.extend_first = false;  // it has its length
   RETURN_IF_ERROR(move_to_flat(group, source_.storage(), content_, *target, writes, earlier ? &*earlier : nullptr,
@@ -416,7 +466,7 @@ int wait_for(const std::string& path, std::uint64_t newer_than, std::optional<do
     if (!seen || seen->damage) {
       fmt::print(stderr, "stridio wait: {}\n", text_in_one_process(seen ? *seen->damage : seen.error()));
       status = kOwnError;
-    } else if (seen->generation > newer_than) {
+    } else if (seen->come) {
       fmt::print("{}\n", seen->generation);
     } else {
       fmt::print(stderr, "stridio wait: {}: no generation newer than {} in time: {}\n", path, newer_than, seen->text());

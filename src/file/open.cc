@@ -312,7 +312,7 @@ Status wait_as_hinted(Group& group, const std::string& path, const Hints& hints)
   const std::uint64_t newer_than = *hints.wait_generation;
   const Waiting waiting{.newer_than = newer_than, .seconds = static_cast<double>(hints.wait_seconds)};
   ASSIGN_OR_RETURN(const Seen seen, wait_for_generation(group, path, waiting));
-  if (seen.generation > newer_than) return {};
+  if (seen.come) return {};
   if (seen.damage) return fail(*seen.damage);
   return fail(
       Error{.code = Code::kNoSuchFile,

@@ -430,7 +430,7 @@ Status IntervalFile::nothing_failed(const std::vector<Announcement>& all) {
   const std::scoped_lock lock(mutex_);
   if (failed_.empty()) return {};
   IntervalMap others = others_of(all);
-  failed_.told = without(failed_.told, stored_elsewhere(others, failed_.others));
+  failed_.told = without(failed_.told, without(others, stored_alike(others, failed_.others)));
   if (failed_.empty()) return {};
   failed_.tell(std::move(others));
   const Extent bounds = failed_.told.bounds();

@@ -362,22 +362,17 @@ IntervalMap below(const IntervalMap& map, Offset end) {
   return out.finish();
 }
 
-IntervalMap stored_elsewhere(const IntervalMap& now, const IntervalMap& before) {
-  MapBuilder bytes;
-  MapCursor old(before);
-  for (MapCursor cursor(now); !cursor.done(); cursor.next()) {
+IntervalMap stored_alike(const IntervalMap& one, const IntervalMap& other) {
+  MapBuilder alike;
+  MapCursor theirs(other);
+  for (MapCursor cursor(one); !cursor.done(); cursor.next()) {
     const Piece piece = cursor.piece();
-    Offset at = piece.logical;
-    const auto differs_up_to = [&](Offset end) { bytes.add({at, end - at, at}); };
-    for (old.seek(at); !old.done() && old.piece().logical < piece.end(); old.next()) {
-      const Piece was = old.piece().clipped(piece.range());
-      if (was.stored - was.logical != piece.stored - piece.logical) continue;
-      differs_up_to(was.logical);
-      at = was.end();
+    for (theirs.seek(piece.logical); !theirs.done() && theirs.piece().logical < piece.end(); theirs.next()) {
+      const Piece part = theirs.piece().clipped(piece.range());
+      if (part.stored - part.logical == piece.stored - piece.logical) alike.add(part);
     }
-    differs_up_to(piece.end());
   }
-  return bytes.finish();
+  return alike.finish();
 }
 
 // ---- WriteLog

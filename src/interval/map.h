@@ -139,8 +139,8 @@ IntervalMap overlaid(const IntervalMap& over, const IntervalMap& under);
 // `map` without the intervals of `taken`.
 IntervalMap without(const IntervalMap& map, const IntervalMap& taken);
 IntervalMap below(const IntervalMap& map, Offset end);
-// The bytes of `now` that `before` has not at the same place, as a map of no places.
-IntervalMap stored_elsewhere(const IntervalMap& now, const IntervalMap& before);
+// What both map to the same place.
+IntervalMap stored_alike(const IntervalMap& one, const IntervalMap& other);
 
 // Pieces in the order in which they were written; of those that overlap the last counts.
 class WriteLog {

@@ -29,15 +29,67 @@ bool has(const Root& root, const PartEntry& part) {
   });
 }
 
-// Where the parts of `file` that `other` does not have are stored.
-Result<IntervalMap> parts_beyond(IntervalFile& file, const Root& other) {
-  WriteLog pieces;
-  for (std::size_t i = 0; i < file.root().parts.size(); ++i) {
-    if (has(other, file.root().parts[i])) continue;
-    ASSIGN_OR_RETURN(const auto part, file.part(i));
-    for (MapCursor cursor(part->map); !cursor.done(); cursor.next()) pieces.add(cursor.piece());
+// What some parts map, and the cells that they store it in.
+class Stored {
+ public:
+  // The parts of `file` that `other` does not have.
+  static Result<Stored> beyond(IntervalFile& file, const Root& other) {
+    Stored stored;
+    WriteLog pieces;
+    for (std::size_t i = 0; i < file.root().parts.size(); ++i) {
+      const PartEntry& entry = file.root().parts[i];
+      if (has(other, entry)) continue;
+      ASSIGN_OR_RETURN(const auto part, file.part(i));
+      for (MapCursor cursor(part->map); !cursor.done(); cursor.next()) pieces.add(cursor.piece());
+      std::size_t first_sum = 0;
+      for (const Extent& run : entry.runs) {
+        stored.runs_.push_back({run, part, first_sum});
+        first_sum += static_cast<std::size_t>(cells_of(run));
+      }
+    }
+    std::sort(stored.runs_.begin(), stored.runs_.end(),
+              [](const Run& a, const Run& b) { return a.stored.offset < b.stored.offset; });
+    stored.map = pieces.merged();
+    return stored;
   }
-  return pieces.merged();
+
+  struct Cell {
+    Extent stored;
+    std::uint32_t sum;
+    bool operator==(const Cell&) const = default;
+  };
+  // Of what is mapped.
+  Cell cell(Offset at) const {
+    const auto behind = std::upper_bound(runs_.begin(), runs_.end(), at,
+                                         [](Offset offset, const Run& run) { return offset < run.stored.offset; });
+    const Run& run = *std::prev(behind);
+    return {cell_at(run.stored, at),
+            run.part->sums[run.first_sum + static_cast<std::size_t>(at / kCell - run.stored.offset / kCell)]};
+  }
+
+  IntervalMap map;
+
+ private:
+  struct Run {
+    Extent stored;
+    std::shared_ptr<const Part> part;
+    std::size_t first_sum;
+  };
+  std::vector<Run> runs_;  // ascending
+};
+
+// What both have at the same place, in equal cells.
+IntervalMap unchanged(const Stored& now, const Stored& before) {
+  MapBuilder same;
+  for (MapCursor cursor(stored_alike(now.map, before.map)); !cursor.done(); cursor.next())
+    for (Piece left = cursor.piece(); left.length > 0;) {
+      const auto is = now.cell(left.stored), was = before.cell(left.stored);
+      const Offset cells_end = std::min(is.stored.end(), was.stored.end());
+      const Piece part = left.clipped({left.logical, std::min(left.length, cells_end - left.stored)});
+      if (is == was) same.add(part);
+      left = left.clipped({part.end(), left.end() - part.end()});
+    }
+  return same.finish();
 }
 
 // The windows of the file that have any of the content, in order.
@@ -177,11 +229,11 @@ Result<std::vector<IntervalMap>> content_by_process(IntervalFile& file) {
 }
 
 Result<IntervalMap> changed_between(IntervalFile& before, IntervalFile& now) {
-  ASSIGN_OR_RETURN(const IntervalMap fresh, parts_beyond(now, before.root()));
-  ASSIGN_OR_RETURN(const IntervalMap stale, parts_beyond(before, now.root()));
+  ASSIGN_OR_RETURN(const Stored fresh, Stored::beyond(now, before.root()));
+  ASSIGN_OR_RETURN(const Stored stale, Stored::beyond(before, now.root()));
   WriteLog changed;
-  add_bytes(changed, stored_elsewhere(fresh, stale));
-  add_bytes(changed, without(stale, fresh));  // what was cut off, and is zeros where the file has grown again
+  add_bytes(changed, without(fresh.map, unchanged(fresh, stale)));
+  add_bytes(changed, without(stale.map, fresh.map));  // what was cut off, and is zeros where the file has grown again
   return below(changed.merged(), now.root().size);
 }
 

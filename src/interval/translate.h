@@ -17,8 +17,9 @@ IntervalMap bytes_of(const TiledView& view, Bytes end);
 // What the generation that the file is read from maps, as a whole and by process.
 Result<IntervalMap> content_of(IntervalFile& file);
 Result<std::vector<IntervalMap>> content_by_process(IntervalFile& file);
-// The bytes of `now` that may differ from those of `before`, an earlier generation of the same file; both are pinned, so
-// that what is stored at one place in both is equal.
+// The bytes of `now` that may differ from those of `before`, an earlier generation of the same file: all but those that are
+// stored at one place in both, in cells of equal sums. While both are pinned what is stored at one place is equal anyway, unless
+// the file has been emptied and made anew.
 Result<IntervalMap> changed_between(IntervalFile& before, IntervalFile& now);
 
 // Who is to have which bytes.

@@ -235,6 +235,42 @@ TEST(Follow, WhatIsStoredAtTheSamePlaceIsEqual) {
   });
 }
 
+// A file that is emptied while a generation of it is kept, and made anew: what is stored where that one had it is other bytes,
+// or by chance the same.
+TEST(Follow, AFileThatIsMadeAnewKeepsNothing) {
+  const std::uint64_t seed = seed_of_this_run();
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed + round));
+    Random random(seed + round);
+    const Memory source = interval_memory();
+    run_threads(1, {}, [&](Group& group) {
+      Data data = random_data(random, 1000000);
+      const auto write = [&](int generations) {
+        const auto writer = opened(group, source, true);
+        for (int i = 0; i < generations; ++i) {
+          const Extent part{0, std::ssize(data) / (i + 1)};
+          Data some(data.begin(), data.begin() + part.length);
+          EXPECT_TRUE(write_list(*writer, {&part, 1}, some));
+          EXPECT_TRUE(writer->commit());
+        }
+      };
+      write(1);
+      const auto before = opened(group, source, false);
+      EXPECT_TRUE(content_of(*before));  // knows the maps
+      const auto at = static_cast<std::size_t>(draw(random, 0, std::ssize(data) - 1));
+      const auto end = at + static_cast<std::size_t>(draw(random, 1, std::ssize(data) - static_cast<Bytes>(at)));
+      for (std::size_t i = at; i < end; ++i) data[i] ^= std::byte{1};
+      EXPECT_TRUE(open_memory(source)->resize(0));
+      write(static_cast<int>(draw(random, 1, 3)));
+      const auto now = opened(group, source, false);
+      const auto changed = changed_between(*before, *now);
+      ASSERT_TRUE(changed) << changed.error().text();
+      const IntervalMap differs = bytes_at({{static_cast<Offset>(at), static_cast<Bytes>(end - at)}});
+      EXPECT_TRUE(without(differs, *changed).empty());
+    });
+  }
+}
+
 // A rank that cannot write fails all, at whichever of its writes.
 TEST(Translate, AFullDiskIsEverybodys) {
   const Memory source = make_memory_file();

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <thread>
 
+#include "base/crc32c.h"
 #include "collective/agreement.h"
 #include "interval/generation.h"
 #include "interval/interval_file.h"
-#include "storage/posix.h"
 
 namespace stridio {
 namespace {
@@ -22,6 +22,10 @@ constexpr Seconds kGone{1};  // a program may close a file and open it again
 
 }  // namespace
 
+Which Which::of(const FileId& file, const Root& root) {
+  return {file, root.generation, root.generation == kBirth ? 0 : crc32c(encode(root))};
+}
+
 std::string Seen::text() const {
   if (!exists) return "it does not exist";
   if (damage) return "it cannot be read: " + damage->what;
@@ -30,8 +34,10 @@ std::string Seen::text() const {
   return fmt::format("its newest is {}, and {}", generation, writer);
 }
 
-Result<Seen> look_at(const std::string& path, std::uint64_t newer_than) {
-  auto storage = open_posix(path, {.read = true});  // anew each time: so network file systems show the newest bytes
+Result<Seen> look_at(const std::string& path, const Waiting& waiting) {
+  FileId id;
+  // Anew each time: so network file systems show the newest bytes.
+  auto storage = open_posix(path, {.read = true}, &id);
   if (!storage && storage.error().code == Code::kNoSuchFile) return Seen{};
   if (!storage) return fail(storage.error());
   Seen seen{.exists = true};
@@ -43,13 +49,15 @@ Result<Seen> look_at(const std::string& path, std::uint64_t newer_than) {
     return fail(Error{.code = Code::kBadFileName, .what = "not an interval file: it has no generations", .path = path});
   const auto header = head.newest();
   if (!header && header.error().code != Code::kIo) return fail(header.error());
-  if (header && header->generation > newer_than) {
+  seen.come = header && waiting.ends_with({id, header->generation, header->root_sum});
+  if (seen.come) {
     const auto root = read_root(**storage, head, *header);
     if (!root) seen.damage = root.error();
   } else if (!header && !seen.open_for_writing) {  // while the first is being written, none is whole
     seen.damage = header.error();
   }
   if (seen.damage) {
+    seen.come = false;
     ASSIGN_OR_RETURN(seen.size, (*storage)->size());
   } else {
     seen.generation = header ? header->generation : 0;
@@ -60,7 +68,7 @@ Result<Seen> look_at(const std::string& path, std::uint64_t newer_than) {
 Result<Seen> wait_for_generation(Group& group, const std::string& path, const Waiting& waiting) {
   struct Look {
     Verdict verdict, damage;
-    bool ends = false, exists = false, open_for_writing = false;
+    bool ends = false, come = false, exists = false, open_for_writing = false;
     std::uint64_t generation = 0;
   };
   const auto began = Clock::now();
@@ -72,7 +80,7 @@ Result<Seen> wait_for_generation(Group& group, const std::string& path, const Wa
     if (group.rank() == 0) {
       std::this_thread::sleep_for(pause);
       pause = std::clamp(pause * 1.5, kShortestPause, kLongestPause);
-      const auto seen = look_at(path, waiting.newer_than);
+      const auto seen = look_at(path, waiting);
       const auto now = Clock::now();
       if (seen) {
         if (seen->open_for_writing || !seen->exists) written = now;
@@ -80,11 +88,12 @@ Result<Seen> wait_for_generation(Group& group, const std::string& path, const Wa
         if (!seen->damage || seen->size != size) sound = now;
         size = seen->size;
         if (seen->damage) (now - sound >= kGone ? mine.verdict : mine.damage) = verdict_of(fail(*seen->damage));
+        mine.come = seen->come;
         mine.exists = seen->exists;
         mine.open_for_writing = seen->open_for_writing;
         mine.generation = seen->generation;
-        mine.ends = seen->generation > waiting.newer_than || now - began >= Seconds(waiting.seconds) ||
-                    (waiting.while_written && now - written >= kGone);
+        mine.ends =
+            seen->come || now - began >= Seconds(waiting.seconds) || (waiting.while_written && now - written >= kGone);
       } else {
         mine.verdict = verdict_of(fail(seen.error()));
       }
@@ -93,7 +102,10 @@ Result<Seen> wait_for_generation(Group& group, const std::string& path, const Wa
     const Look& look = all.front();
     RETURN_IF_ERROR(worst({&look.verdict, 1}));
     if (!look.ends) continue;
-    Seen seen{.generation = look.generation, .open_for_writing = look.open_for_writing, .exists = look.exists};
+    Seen seen{.generation = look.generation,
+              .come = look.come,
+              .open_for_writing = look.open_for_writing,
+              .exists = look.exists};
     if (const Status damage = worst({&look.damage, 1}); !damage) seen.damage = damage.error();
     return seen;
   }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "group/threads.h"
+#include "interval/generation.h"
 #include "interval/interval_file.h"
 #include "storage/posix.h"
 #include "storage/testing/temp_directory.h"
@@ -90,6 +91,50 @@ TEST_F(Wait, EndsWhenTheWriterHasGone) {
   while (!look_at(path_)->open_for_writing) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(wait({.newer_than = 2, .seconds = 60, .while_written = true}).generation, 3u);
   writer.join();
+}
+
+// Numbers begin anew in another file, and in one that is emptied: whatever there is, is another generation.
+TEST_F(Wait, ForAFileThatIsMadeAnew) {
+  const auto which = [&] {
+    FileId id;
+    const auto storage = open_posix(path_, {.read = true}, &id);
+    return Which::of(id, (*Generation::newest(**storage))->root());
+  };
+  const auto expect_other_than = [&](const Which& known, std::uint64_t generation) {
+    const Seen other = wait({.other_than = known, .seconds = 60}, 2);
+    EXPECT_TRUE(other.come);
+    EXPECT_EQ(other.generation, generation);
+  };
+  write(2, {});
+  const Which first = which();
+  EXPECT_FALSE(wait({.other_than = first, .seconds = 0.1}, 2).come);
+  const auto kept = open_posix(path_, {.read = true});  // as a reader keeps it: its number is not used again
+  for (const int generations : {1, 2, 3}) {
+    ASSERT_TRUE(remove_posix(path_));
+    write(generations, {});
+    expect_other_than(first, static_cast<std::uint64_t>(generations) + 1);
+  }
+  // The same file, of which another generation has the same number.
+  ASSERT_TRUE(create()->resize(0));
+  write(2, {});
+  const Which second = which();
+  ASSERT_TRUE(create()->resize(0));
+  run_threads(1, {}, [&](Group& group) {
+    const auto file = IntervalFile::open(group, create(), true);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE((*file)->resize(1000 + i));
+      EXPECT_TRUE((*file)->commit());
+    }
+  });
+  EXPECT_EQ(which().file, second.file);
+  expect_other_than(second, 3);
+  // Who asks by number alone is told of newer numbers alone, and an empty file has none.
+  EXPECT_FALSE(wait({.newer_than = 3, .seconds = 0.1}).come);
+  ASSERT_TRUE(create()->resize(0));
+  EXPECT_FALSE(wait({.other_than = second, .seconds = 0.1}).come);
+  run_threads(1, {}, [&](Group& group) { EXPECT_TRUE(IntervalFile::open(group, create(), true)); });
+  expect_other_than(second, kBirth);
+  EXPECT_FALSE(wait({.other_than = which(), .seconds = 0.1}).come);
 }
 
 // What its newest generation needs is beyond its end, or its root is not as it was.

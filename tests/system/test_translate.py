@@ -202,6 +202,32 @@ class Translations(CommandTest):
             self.assertIn("the interval file is truncated", done.stderr)
         self.fail_with("the interval file is truncated", "flatten", "--follow", stored, "target")
 
+    # Each has the generations' numbers of the one before, and the first two its layout.
+    def test_sources_that_are_made_anew_are_followed(self):
+        views, source, target = self.views([{"regions": [[0, 1]]}]), self.folder / "source", self.folder / "target"
+        made = []
+        for size in (200000, 200000, 100000, 100000, 250000):
+            made.append((self.flat(size).read_bytes(), self.folder / f"made-{len(made)}"))
+            self.succeed("translate", "flat", made[-1][1], "--view", views)
+        for command in (["flatten"], ["translate", "--view", views]):
+            for how in ("renamed", "written over"):
+                with self.subTest(command=command, how=how):
+                    source.unlink(missing_ok=True)
+                    follower = self.start_stridio(*command[:1], "--follow", source, target, *command[1:])
+                    for data, path in made:
+                        stored = path.read_bytes()
+                        if how == "renamed":
+                            source.with_name("new").write_bytes(stored)
+                            source.with_name("new").rename(source)
+                        else:
+                            source.write_bytes(stored)
+                        time.sleep(0.4)
+                    _, errors = follower.communicate(timeout=60)
+                    self.assertEqual(follower.returncode, 0, errors)
+                    self.succeed("translate", target, self.folder / "whole", "--view", views)
+                    self.succeed("flatten", self.folder / "whole", self.folder / "back")
+                    self.assertTrue((self.folder / "back").read_bytes() == made[-1][0], f"STRIDIO_SEED={self.seed}")
+
     def test_only_files_are_replaced(self):
         flat, stored = self.flat(50000), self.folder / "stored"
         self.succeed("translate", flat, stored, "--view", self.views([{"regions": [[0, 1]]}]))
@@ -360,6 +386,24 @@ class Translations(CommandTest):
         self.assertIn(b"100 %", shown)
 
 
+# Makes the file anew for each frame, as a program does that opens it by MODE_CREATE after it has removed or emptied it.
+REMAKER = """\
+    import os, sys, time
+    from mpi4py import MPI
+    comm, path, how, frames, pause = MPI.COMM_WORLD, sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+    for frame in range(1, frames + 1):
+        if comm.rank == 0 and os.path.exists(path):
+            os.unlink(path) if how == "removed" else os.truncate(path, 0)
+        comm.Barrier()
+        file = MPI.File.Open(comm, "interval:" + path, MPI.MODE_CREATE | MPI.MODE_RDWR)
+        for _ in range(1 + frame % 2):  # of two generations, or three
+            file.Write_at_all(100000 * comm.rank, bytes([frame]) * (100000 - frame))
+            file.Sync()
+        file.Close()
+        time.sleep(pause)
+"""
+
+
 class Following(WheelsTest):
     RANKS = 3
 
@@ -421,6 +465,27 @@ class Following(WheelsTest):
                 for path in (self.source, self.folder / "flat", self.folder / "interval"):
                     path.unlink(missing_ok=True)
                 self.follow(family)
+
+    def remade_frame(self, frame):
+        part = bytes([frame]) * (100000 - frame) + bytes(frame)
+        return (part * self.RANKS)[:-frame]
+
+    def test_files_that_are_made_anew_are_followed(self):
+        frames, processes = 5, ["run", "--", VENV / WHEELS[-1] / "bin/mpiexec", "-n", 2, COMMAND]
+        for how, by in (("removed", []), ("emptied", []), ("removed", processes)):
+            with self.subTest(how=how, by=by):
+                for path in (self.source, self.folder / "flat", self.folder / "interval"):
+                    path.unlink(missing_ok=True)
+                followers = [self.start_stridio(*by, "flatten", "--follow", self.source, self.folder / "flat"),
+                             self.start_stridio(*by, "translate", "--follow", self.source, self.folder / "interval", "--view",
+                                                self.views)]
+                remaker = self.script("remaker.py", REMAKER)
+                writer = self.start_stridio(*self.on_ranks(WHEELS[0], self.RANKS, remaker, self.source, how, frames, 0.4))
+                for each in (writer, *followers):
+                    self.finish(each)
+                self.assertEqual(self.run_stridio("flatten", "interval", "back").returncode, 0)
+                for name in ("flat", "back"):
+                    self.assertTrue((self.folder / name).read_bytes() == self.remade_frame(frames), name)
 
     def test_processes_follow_too(self):
         family = WHEELS[-1]
