@@ -250,6 +250,10 @@ Result<bool> Translation::wait() {
   if (seen.come) return true;
   if (seen.damage) return fail(*seen.damage);
   if (seen.open_for_writing || !seen.exists) gave_up_ = seen.text();
+  if (which_ && !seen.has_locks)  // there were some
+    return fail(Error{.code = Code::kUnsupportedOperation,
+                      .what = fmt::format("whether its program still writes it is not known any more: {}", seen.text()),
+                      .path = options_.source});
   if (which_ || gave_up_) return false;
   return fail(Error{
       .code = Code::kNoSuchFile, .what = fmt::format("no generation came: {}", seen.text()), .path = options_.source});

@@ -29,7 +29,9 @@ Which Which::of(const FileId& file, const Root& root) {
 std::string Seen::text() const {
   if (!exists) return "it does not exist";
   if (damage) return "it cannot be read: " + damage->what;
-  const char* const writer = open_for_writing ? "a program has it open for writing" : "nobody has it open for writing";
+  const char* const writer = !has_locks ? "its file system has no locks, which would tell whether a program has it open"
+                             : open_for_writing ? "a program has it open for writing"
+                                                : "nobody has it open for writing";
   if (generation == 0) return fmt::format("it holds none, and {}", writer);
   return fmt::format("its newest is {}, and {}", generation, writer);
 }
@@ -41,8 +43,12 @@ Result<Seen> look_at(const std::string& path, const Waiting& waiting) {
   if (!storage && storage.error().code == Code::kNoSuchFile) return Seen{};
   if (!storage) return fail(storage.error());
   Seen seen{.exists = true};
-  // The lock first: what a program has committed before it let go of it is seen. Where there are no locks, nobody is.
-  seen.open_for_writing = is_locked_posix(path, kWriterLock).value_or(false);
+  // The lock first: what a program has committed before it let go of it is seen.
+  const auto locked = is_locked_posix(path, kWriterLock);
+  seen.has_locks = locked || locked.error().code != Code::kUnsupportedOperation;
+  if (!locked && locked.error().code == Code::kNoSuchFile) return Seen{};
+  if (!locked && seen.has_locks) return fail(locked.error());
+  seen.open_for_writing = locked.value_or(false);
   ASSIGN_OR_RETURN(const Head head, Head::read(**storage));
   if (head.content() == Head::Content::kNothing) return seen;
   if (head.content() == Head::Content::kOther)
@@ -68,7 +74,7 @@ Result<Seen> look_at(const std::string& path, const Waiting& waiting) {
 Result<Seen> wait_for_generation(Group& group, const std::string& path, const Waiting& waiting) {
   struct Look {
     Verdict verdict, damage;
-    bool ends = false, come = false, exists = false, open_for_writing = false;
+    bool ends = false, come = false, exists = false, open_for_writing = false, has_locks = true;
     std::uint64_t generation = 0;
   };
   const auto began = Clock::now();
@@ -91,6 +97,7 @@ Result<Seen> wait_for_generation(Group& group, const std::string& path, const Wa
         mine.come = seen->come;
         mine.exists = seen->exists;
         mine.open_for_writing = seen->open_for_writing;
+        mine.has_locks = seen->has_locks;
         mine.generation = seen->generation;
         mine.ends =
             seen->come || now - began >= Seconds(waiting.seconds) || (waiting.while_written && now - written >= kGone);
@@ -105,6 +112,7 @@ Result<Seen> wait_for_generation(Group& group, const std::string& path, const Wa
     Seen seen{.generation = look.generation,
               .come = look.come,
               .open_for_writing = look.open_for_writing,
+              .has_locks = look.has_locks,
               .exists = look.exists};
     if (const Status damage = worst({&look.damage, 1}); !damage) seen.damage = damage.error();
     return seen;

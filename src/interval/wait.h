@@ -37,6 +37,7 @@ struct Seen {
   std::uint64_t generation = 0;  // the newest; 0: no interval file yet
   bool come = false;             // it is one that was waited for
   bool open_for_writing = false;
+  bool has_locks = true;  // without, nobody is known to have it open
   bool exists = false;
   Bytes size = 0;                    // of the file, where it has damage
   std::optional<Error> damage = {};  // why it cannot be opened as it is; no generation is seen then

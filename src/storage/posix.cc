@@ -487,7 +487,9 @@ Result<bool> is_locked_posix(const std::string& path, Extent range) {
   const int why = uninterrupted([&] { return ::fcntl(fd, F_OFD_GETLK, &lock); }) == 0 ? 0 : errno;
   ::close(fd);
   if (why == 0) return lock.l_type != F_UNLCK;
-  return fail_errno(why, "asking who holds a lock", path);
+  constexpr const char* kWhat = "asking who holds a lock";
+  if (!means_no_locks(why)) return fail_errno(why, kWhat, path);
+  return fail(Error{.code = Code::kUnsupportedOperation, .what = kWhat, .sys_errno = why, .path = path});
 }
 
 Status remove_posix(const std::string& path) {

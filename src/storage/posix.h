@@ -19,6 +19,7 @@ Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenM
 // What the name leads to now: network file systems are asked anew what its folder has. kNoSuchFile.
 Result<FileId> find_posix(const std::string& path);
 // Whether somebody holds an exclusive lock on some of the range. Takes none itself; asks a handle of its own.
+// kUnsupportedOperation where there are no locks.
 Result<bool> is_locked_posix(const std::string& path, Extent range);
 // kNoSuchFile where it does not exist; a directory is kBadFileName.
 Status remove_posix(const std::string& path);

@@ -64,8 +64,8 @@ static atomic_long operations;
 static const struct {
   const char* name;
   int value;
-} errors[] = {{"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO},       {"EINTR", EINTR},
-              {"SHORT", SHORT},   {"EROFS", EROFS},   {"EACCES", EACCES}, {"ENOMEM", ENOMEM}},
+} errors[] = {{"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO},       {"EINTR", EINTR},  {"SHORT", SHORT},
+              {"EROFS", EROFS},   {"EACCES", EACCES}, {"ENOMEM", ENOMEM}, {"ENOLCK", ENOLCK}},
   kinds[] = {{"read", READ}, {"write", WRITE}, {"size", SIZE}, {"sync", SYNC},
              {"any", ANY},   {"close", CLOSE}, {"lock", LOCK}};
 

@@ -12,6 +12,7 @@ import unittest
 COMMAND = pathlib.Path(os.environ["STRIDIO_TEST_COMMAND"])
 MARKER = pathlib.Path(os.environ["STRIDIO_TEST_MARKER"])
 WHERE = os.environ["STRIDIO_TEST_WHERE"]
+SHIM = os.environ["STRIDIO_TEST_SHIM"]
 FAKES = pathlib.Path(os.environ["STRIDIO_TEST_FAKES"])
 VENV = pathlib.Path(os.environ["STRIDIO_TEST_VENV"])
 BUILT = "STRIDIO_TEST_BUILT" in os.environ

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from stridio import IntervalFile
-from support import BUILT, COMMAND, VENV, WHEELS, CommandTest, WheelsTest, environment
+from support import BUILT, COMMAND, SHIM, VENV, WHEELS, CommandTest, WheelsTest, environment
 
 PARTIAL = "stridio-partial"
 
@@ -201,6 +201,25 @@ class Translations(CommandTest):
             self.assertEqual((done.returncode, done.stdout), (125, ""))
             self.assertIn("the interval file is truncated", done.stderr)
         self.fail_with("the interval file is truncated", "flatten", "--follow", stored, "target")
+
+    # Whether its program still writes is not known then: a target that is not the last one must not count as such.
+    def test_who_cannot_ask_for_locks_does_not_end_as_if_all_were_well(self):
+        source, empty, flat = self.folder / "source", self.file("empty"), self.flat(1000)
+        self.succeed("translate", flat, source, "--view", self.views([{"regions": [[0, 1]]}]))
+        for errno, text in (("EIO", "asking who holds a lock"), ("ENOLCK", "its newest is 2, and its file system has no locks")):
+            with self.subTest(errno=errno):
+                done = self.run_stridio("flatten", "--follow", source, "target", LD_PRELOAD=SHIM, STRIDIO_FAULT_PATH=str(source),
+                                        STRIDIO_FAULT=f"rank=0,op=9,errno={errno},kind=lock,sticky")  # by then it waits
+                self.assertEqual(done.returncode, 125, done.stderr)
+                self.assertIn(text, done.stderr)
+                self.assertEqual((self.folder / "target").read_bytes(), flat.read_bytes())
+        for command, status, text in ((["flatten", "--follow", source, "other"], 125, "a running program cannot be followed there"),
+                                      (["flatten", "--follow", empty, "other"], 125, "its file system has no locks"),
+                                      (["wait", source, "--newer-than", 2, "--timeout", 0.1], 1, "its file system has no locks")):
+            done = self.run_stridio(*command, LD_PRELOAD=SHIM, STRIDIO_FAULT_NOLOCK="1")
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(text, done.stderr)
+        self.assertEqual(self.run_stridio("wait", source, LD_PRELOAD=SHIM, STRIDIO_FAULT_NOLOCK="1").stdout, "2\n")
 
     # Each has the generations' numbers of the one before, and the first two its layout.
     def test_sources_that_are_made_anew_are_followed(self):
