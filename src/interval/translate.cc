@@ -194,11 +194,20 @@ IntervalMap bytes_of(const TiledView& view, Bytes end) {
   const Bytes reach = end - view.displacement - view.tile.lower();
   if (view.tile.empty() || reach <= 0) return {};
   const std::int64_t tiles = (reach + view.extent - 1) / view.extent;
-  RunReader runs{Cursor(Pattern::strided(tiles, view.extent, view.tile).shifted(view.displacement))};
   WriteLog bytes;  // tiles may interleave
-  while (const auto run = runs.next())
-    if (const Extent part = intersect(*run, {0, end}); !part.empty())
+  const auto add = [&](const Pattern& pattern) {
+    RunReader runs{Cursor(pattern.ascending() ? pattern.clip({0, end}) : pattern)};
+    for (auto run = runs.next(); run && run->offset < end; run = runs.next()) {  // none begins before the one before it
+      const Extent part = intersect(*run, {0, end});
       bytes.add({part.offset, part.length, part.offset});
+    }
+  };
+  const Pattern first = view.tile.shifted(view.displacement);
+  if (tiles == 1 || (first.ascending() && first.bounds().length <= view.extent)) {
+    add(Pattern::strided(tiles, view.extent, first));
+  } else {
+    for (std::int64_t tile = 0; tile < tiles; ++tile) add(first.shifted(tile * view.extent));
+  }
   return bytes.merged();
 }
 

@@ -12,7 +12,7 @@
 namespace stridio {
 
 IntervalMap all_bytes(Bytes size);
-// Those of a view below `end`. Memory and time follow its ranges.
+// Those of a view below `end`. Memory and time follow its ranges there.
 IntervalMap bytes_of(const TiledView& view, Bytes end);
 // What the generation that the file is read from maps, as a whole and by process.
 Result<IntervalMap> content_of(IntervalFile& file);

@@ -79,6 +79,13 @@ TEST(Views, AreRepeatedToTheEnd) {
   EXPECT_TRUE(equal(bytes_of(laced, 22), bytes_at({{0, 2}, {5, 2}, {10, 2}, {15, 2}, {20, 2}})));
   const TiledView all{.displacement = 3, .tile = Pattern::run(0, 1), .extent = 1};
   EXPECT_TRUE(equal(bytes_of(all, Bytes{1} << 40), bytes_at({{3, (Bytes{1} << 40) - 3}})));
+  // Tiles that have more behind the end than can be looked at: one, some that interleave, and some that overlap.
+  const Pattern endless = Pattern::strided(Bytes{1} << 60, 2, Pattern::run(0, 1));
+  const IntervalMap odd = bytes_at({{7, 1}, {9, 1}, {11, 1}});
+  EXPECT_TRUE(equal(bytes_of({.displacement = 7, .tile = endless, .extent = Bytes{1} << 62}, 12), odd));
+  EXPECT_TRUE(equal(bytes_of({.displacement = 7, .tile = endless, .extent = 4}, 12), odd));
+  const Pattern doubled = Pattern::strided(Bytes{1} << 60, 2, Pattern::run(0, 3));
+  EXPECT_TRUE(equal(bytes_of({.displacement = 7, .tile = doubled, .extent = 1}, 30), bytes_at({{7, 23}})));
   EXPECT_TRUE(bytes_of({.displacement = 30, .tile = Pattern::run(0, 5), .extent = 5}, 20).empty());
   EXPECT_TRUE(bytes_of({}, 20).empty());
 }

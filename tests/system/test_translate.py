@@ -161,6 +161,13 @@ class Translations(CommandTest):
                 done = self.succeed("translate", flat, target, "--view", self.views(views))
                 self.assertEqual(done.stderr.count(note), noted, done.stderr)
 
+    def test_views_end_with_the_file(self):
+        flat, target = self.flat(1 << 20), self.folder / "target"
+        done = self.run_stridio("translate", flat, target, "--view", self.views([{"vector": [1 << 60, 1, 2]}]), timeout=60)
+        self.assertIn(f"no view has {1 << 19} bytes", done.stderr)
+        self.succeed("flatten", target, self.folder / "back")
+        self.assertTrue((self.folder / "back").read_bytes() == flat.read_bytes())
+
     def test_only_files_are_read(self):
         flat, views, fifo, target = self.flat(1000), self.views([{"regions": [[0, 1]]}]), self.folder / "fifo", "target"
         os.mkfifo(fifo)
