@@ -219,6 +219,13 @@ Result<int> Translation::read_owners() {
   if (!options_.like.empty()) {
     ASSIGN_OR_RETURN(const Opened like, open_source(world_.processes(), options_.like));
     if (!like.interval) return not_an_interval_file(options_.like);
+    const auto most = std::max(kMostRanks, static_cast<std::size_t>(world_.processes().size()));
+    if (const std::size_t processes = like.interval->root().processes; processes > most)
+      return fail(
+          Error{.code = Code::kArgument,
+                .what = fmt::format("it has {} processes, and there can be {} at most, or as many as mpiexec starts",
+                                    processes, most),
+                .path = options_.like});
     ASSIGN_OR_RETURN(like_, content_by_process(*like.interval));
     return static_cast<int>(like_.size());
   }

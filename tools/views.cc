@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "base/text.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostRanks = 1024, kMostNames = 20;
+constexpr std::size_t kMostNames = 20;
 constexpr Bytes kLargest = Bytes{1} << 62;
 constexpr std::string_view kIntervalPrefix = "interval:";  // of names to open; a report has the paths
 constexpr const char* kWanted =
@@ -106,11 +107,12 @@ std::pair<Pattern, Bytes> box(const Json& json) {
              starts = numbers(member(json, "subarray", "starts"), "starts", dimensions, 0);
   Bytes unit = number(json.value("element", Json(1)), "element", 1);
   Pattern pattern = Pattern::run(0, unit);
-  for (std::size_t d = dimensions; d-- > 0; unit = in_a_file(__int128{unit} * sizes[d], "subarray")) {
-    if (starts[d] + subsizes[d] > sizes[d])
-      refuse(fmt::format("subarray: in dimension {} it ends at {}, beyond the array's size {}", d,
-                         starts[d] + subsizes[d], sizes[d]));
-    pattern = Pattern::strided(subsizes[d], unit, pattern).shifted(starts[d] * unit);
+  for (std::size_t d = dimensions; d-- > 0;) {
+    const __int128 end = __int128{starts[d]} + subsizes[d];
+    if (end > sizes[d])
+      refuse(fmt::format("subarray: in dimension {} it ends at {}, beyond the array's size {}", d, end, sizes[d]));
+    const Bytes inside = std::exchange(unit, in_a_file(__int128{unit} * sizes[d], "subarray"));
+    pattern = Pattern::strided(subsizes[d], inside, pattern).shifted(starts[d] * inside);
   }
   return {pattern, unit};
 }

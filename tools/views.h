@@ -8,12 +8,16 @@
 // each rank had set. What a description says must be exactly this: nothing unknown, empty, overlapping or beyond the extent.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "interval/sets.h"
 
 namespace stridio {
+
+// Of a file that one process writes: each is a thread there, and what they take together grows by the square.
+inline constexpr std::size_t kMostRanks = 1024;
 
 struct Views {
   std::vector<TiledView> by_rank;

@@ -122,6 +122,10 @@ class ShowView(CommandTest):
                           ({"regions": [[0, 16], [8, 16]]}, "begins before the end"),
                           ({"regions": [[0, 0]]}, "[0,0] is empty"), ({"vector": [1, 2]}, "not [3 numbers]"),
                           ({"subarray": {"sizes": [4], "subsizes": [4], "starts": [1]}}, "beyond the array's size 4"),
+                          ({"subarray": {"sizes": [4], "subsizes": [1 << 62], "starts": [1 << 62]}},
+                           "it ends at 9223372036854775808, beyond the array's size 4"),
+                          ({"subarray": {"sizes": [1 << 40] * 2, "subsizes": [1, 1], "starts": [1 << 39, 0]}},
+                           "subarray goes beyond the largest offset"),
                           ({}, "exactly one of regions, vector and subarray")):
             with self.subTest(view=view):
                 said = self.show({"views": [{"regions": [[0, 1]]}, view]}, status=1)

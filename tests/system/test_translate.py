@@ -6,11 +6,13 @@ import os
 import pty
 import random
 import signal
+import struct
 import subprocess
 import time
 import unittest
 
 from stridio import IntervalFile
+from stridio.format import crc32c, decode_header
 from support import BUILT, COMMAND, SHIM, VENV, WHEELS, CommandTest, WheelsTest, environment
 
 PARTIAL = "stridio-partial"
@@ -160,6 +162,24 @@ class Translations(CommandTest):
             with self.subTest(views=views):
                 done = self.succeed("translate", flat, target, "--view", self.views(views))
                 self.assertEqual(done.stderr.count(note), noted, done.stderr)
+
+    # What a root says was not seen by anybody: sums are right in a forged one, too.
+    def test_a_file_of_too_many_processes_is_no_model(self):
+        flat, model = self.flat(1000), self.folder / "model"
+        self.succeed("translate", flat, model, "--view", self.views([{"regions": [[0, 1]]}]))
+        stored = bytearray(model.read_bytes())
+        for place in range(32768, 163840, 32768):
+            if stored[place:place + 8] != stored[:8]:
+                continue
+            header = decode_header(stored[place:place + 32768])
+            begin = place + header.root[0]
+            struct.pack_into("<I", stored, begin + 4, (1 << 32) - 1)
+            struct.pack_into("<I", stored, place + 40, crc32c(stored[begin:begin + header.root[1]]))
+            tail, = struct.unpack_from("<I", stored, place + 44)
+            struct.pack_into("<I", stored, place + 48, crc32c(stored[place + 64:place + 64 + tail]))
+            struct.pack_into("<I", stored, place + 60, crc32c(stored[place:place + 60]))
+        model.write_bytes(stored)
+        self.fail_with("it has 4294967295 processes", "translate", flat, self.folder / "target", "--like", model)
 
     def test_views_end_with_the_file(self):
         flat, target = self.flat(1 << 20), self.folder / "target"
