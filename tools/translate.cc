@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <limits>
 #include <mutex>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -409,10 +410,12 @@ Status Translation::to_flat(Group& group, const std::string& partial, std::uniqu
   return agree(group, target->sync());
 }
 
-// The target gets its name when it is complete, each time that it is made anew.
+// The target gets its name when it is complete, each time that it is made anew. Until then it has one that nobody else gives: of
+// processes the numbers are the same in several containers.
 Status Translation::on_rank(Group& group, bool leads) {
-  ASSIGN_OR_RETURN(const auto ids, allgather(group, getpid()));
-  const std::string ending = fmt::format(".stridio-partial-{}", ids.front());
+  std::random_device random;
+  ASSIGN_OR_RETURN(const auto drawn, allgather(group, std::uint64_t{random()} << 32 | random()));
+  const std::string ending = fmt::format(".stridio-partial-{:016x}", drawn.front());
   const std::string partial = target_ + ending;
   if (group.rank() == 0) will_.remove(partial);
   std::unique_ptr<IntervalFile> target;

@@ -339,6 +339,18 @@ class Translations(CommandTest):
                 self.assertIn("stridio run -- mpiexec -n 2", done.stderr)
                 self.assertFalse(target.exists())
 
+    # Of two containers, say: the other's file, by a name that has nothing but the process's number, is not ours.
+    def test_another_with_its_number_loses_nothing(self):
+        flat, views, target = self.flat(1000), self.views([{"regions": [[0, 1]]}]), self.folder / "target"
+        start = 'echo theirs > "$4.stridio-partial-$$"; exec "$@"'
+        done = subprocess.run(["sh", "-c", start, "sh", COMMAND, "translate", flat, target, "--view", views],
+                              capture_output=True, text=True)
+        left = [p for p in self.folder.iterdir() if PARTIAL in p.name]
+        self.assertEqual([p.read_text() for p in left], ["theirs\n"], done.stderr)
+        left[0].unlink()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.expect(target, flat.read_bytes())
+
     def test_who_is_interrupted_leaves_nothing(self):
         flat, target = self.folder / "flat", self.folder / "target"
         with open(flat, "wb") as file:
