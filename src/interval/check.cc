@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <queue>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/guarded.h"
@@ -224,12 +228,42 @@ class Checker {
     return {};
   }
 
+  // The pieces of all parts, by where they begin: each with those before it that reach so far.
   void disjoint(const Root& root, const std::vector<std::shared_ptr<const Part>>& parts) {
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      for (std::size_t k = i + 1; k < parts.size(); ++k)
-        if (parts[i] && parts[k] && without(parts[i]->map, parts[k]->map).size() != parts[i]->map.size())
-          check_.damage.push_back(
-              fmt::format("intervals of processes {} and {} overlap", root.parts[i].process, root.parts[k].process));
+    using Begin = std::pair<Offset, std::size_t>;  // of the part's next piece
+    struct Reach {
+      Offset end;
+      std::size_t part;
+    };
+    std::vector<MapCursor> cursors;
+    std::priority_queue<Begin, std::vector<Begin>, std::greater<>> next;
+    const auto put = [&](std::size_t part) {
+      if (!cursors[part].done()) next.emplace(cursors[part].piece().logical, part);
+    };
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      cursors.emplace_back(parts[i] ? parts[i]->map : IntervalMap());
+      put(i);
+    }
+    std::vector<Reach> open;
+    std::set<std::pair<std::size_t, std::size_t>> overlapping;
+    while (!next.empty()) {
+      const Offset begin = next.top().first;
+      const std::size_t part = next.top().second;
+      next.pop();
+      std::erase_if(open, [&](const Reach& each) { return each.end <= begin; });
+      for (const Reach& each : open) overlapping.insert(std::minmax(each.part, part));
+      MapCursor& cursor = cursors[part];
+      open.push_back({cursor.piece().end(), part});
+      cursor.next();
+      if (open.size() == 1 && !cursor.done()) {  // what ends before any other part's next piece meets nothing
+        if (next.empty()) break;
+        if (cursor.piece().logical < next.top().first) cursor.seek(next.top().first);
+      }
+      put(part);
+    }
+    for (const auto& [i, k] : overlapping)
+      check_.damage.push_back(
+          fmt::format("intervals of processes {} and {} overlap", root.parts[i].process, root.parts[k].process));
   }
 
   static constexpr Bytes kBuffer = 256 * kCell;

@@ -1,6 +1,8 @@
 // Files that are not as they should be: a clear error, never wrong bytes, and `stridio check` says what is lost.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "interval/faulty.h"
 
 namespace stridio {
@@ -274,6 +276,73 @@ TEST_F(Faulty, IntervalsOfTwoProcessesAreFoundByTheCheck) {
   const Check check = checked(bytes);
   ASSERT_EQ(check.damage.size(), 1u);
   EXPECT_NE(check.damage.front().find("overlap"), std::string::npos);
+}
+
+// A file of parts whose sums are right, each of pieces of one byte, at the places given.
+Data forged_file(const std::vector<std::vector<Offset>>& places) {
+  Root root{.generation = kBirth + 1, .size = 0, .processes = static_cast<std::uint32_t>(places.size()), .parts = {}};
+  Data bytes = birth_header();
+  bytes.resize(static_cast<std::size_t>(kFirstStored));
+  const auto append = [&](const Data& more) {
+    const Extent at{std::ssize(bytes), std::ssize(more)};
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    return at;
+  };
+  for (std::size_t process = 0; process < places.size(); ++process) {
+    const Extent run = append(Data(places[process].size()));
+    MapBuilder map;
+    for (std::size_t i = 0; i < places[process].size(); ++i)
+      map.add({places[process][i], 1, run.offset + static_cast<Offset>(i)});
+    Part part{map.finish(), {}};
+    for (Offset at = run.offset; at < run.end(); at = cell_at(run, at).end())
+      part.sums.push_back(crc32c(Data(static_cast<std::size_t>(cell_at(run, at).length))));
+    const Data metadata = encode(part);
+    root.size = std::max(root.size, part.map.bounds().end());
+    root.parts.push_back({static_cast<std::uint32_t>(process),
+                          append(metadata),
+                          crc32c(metadata),
+                          part.map.bounds(),
+                          part.map.size(),
+                          {run}});
+  }
+  const Data encoded = encode(root);
+  const Data slot = encode_slot({.generation = root.generation, .root = append(encoded), .root_sum = crc32c(encoded)});
+  std::copy(slot.begin(), slot.end(), bytes.begin() + slot_of(root.generation));
+  return bytes;
+}
+
+TEST_F(Faulty, AllPairsThatOverlapAreFoundByTheCheck) {
+  const std::uint64_t seed = seed_of_this_run();
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    Random random(seed + round);
+    std::vector<std::vector<Offset>> places(static_cast<std::size_t>(draw(random, 1, 8)));
+    const Offset end = draw(random, 40, 400);
+    for (auto& each : places) {
+      for (std::int64_t left = draw(random, 1, 12); left > 0; --left) each.push_back(draw(random, 0, end));
+      std::sort(each.begin(), each.end());
+      each.erase(std::unique(each.begin(), each.end()), each.end());
+    }
+    std::vector<std::string> expected;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      for (std::size_t k = i + 1; k < places.size(); ++k)
+        if (std::find_first_of(places[i].begin(), places[i].end(), places[k].begin(), places[k].end()) !=
+            places[i].end())
+          expected.push_back("intervals of processes " + std::to_string(i) + " and " + std::to_string(k) + " overlap");
+    EXPECT_EQ(checked(forged_file(places)).damage, expected) << "STRIDIO_SEED=" << seed + round;
+  }
+}
+
+// Parts that lie in turns, as of many processes: each with each would take minutes.
+TEST_F(Faulty, ManyPartsAreCheckedInOneSweep) {
+  constexpr Offset kParts = 10000, kPieces = 100;
+  std::vector<std::vector<Offset>> places(kParts);
+  for (Offset part = 0; part < kParts; ++part)
+    for (Offset piece = 0; piece < kPieces; ++piece)
+      places[static_cast<std::size_t>(part)].push_back(2 * (piece * kParts + part) + piece % 2);
+  const Data bytes = forged_file(places);
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(checked(bytes).damage.empty());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
 }
 
 }  // namespace
