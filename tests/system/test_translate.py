@@ -240,7 +240,7 @@ class Translations(CommandTest):
                 self.assertEqual(done.returncode, 125, done.stderr)
                 self.assertIn(text, done.stderr)
                 self.assertEqual((self.folder / "target").read_bytes(), flat.read_bytes())
-        for command, status, text in ((["flatten", "--follow", source, "other"], 125, "a running program cannot be followed there"),
+        for command, status, text in ((["flatten", "--follow", source, "other"], 125, "a running program cannot be followed"),
                                       (["flatten", "--follow", empty, "other"], 125, "its file system has no locks"),
                                       (["wait", source, "--newer-than", 2, "--timeout", 0.1], 1, "its file system has no locks")):
             done = self.run_stridio(*command, LD_PRELOAD=SHIM, STRIDIO_FAULT_NOLOCK="1")
