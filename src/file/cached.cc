@@ -152,7 +152,7 @@ Status FileImpl::flush_together() {
   if (!may_keep()) return {};
   std::unique_lock lock(draining_);
   if (parts_.interval) {
-    const Status mine = hand_on();
+    const Status mine = guarded([&] { return hand_on(); });
     lock.unlock();
     return agree(*parts_.group, mine);
   }
@@ -165,7 +165,13 @@ Status FileImpl::flush_together() {
 Status FileImpl::flush_batches() {
   ASSIGN_OR_RETURN(const auto batches, allgather(*parts_.group, cache_->batches()));
   for (int left = *std::max_element(batches.begin(), batches.end()); left > 0; --left) {
-    const CollectiveRequest request = request_for(cache_->oldest());
+    CollectiveRequest request;
+    request.direction = Direction::kWrite;
+    const Status made = guarded([&]() -> Status {
+      request = request_for(cache_->oldest());
+      return {};
+    });
+    if (!made) request.invalid = made.error();
     ASSIGN_OR_RETURN(const CollectiveOutcome outcome,
                      run_collective(*parts_.group, *parts_.storage, request, parts_.report->times()));
     explain("flush", outcome.why);

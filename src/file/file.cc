@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/cores.h"
+#include "base/guarded.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "collective/agreement.h"
@@ -559,9 +560,17 @@ Result<Bytes> FileImpl::transfer_together(const Access& access) {
   }
   if (!position && !request.invalid) request.invalid = position.error();
   if (!request.invalid) {
-    request.file = view_pattern(view_, *position, length);
-    request.memory = access.memory;
-    note(access.direction, request.file);
+    const Status made = guarded([&]() -> Status {
+      request.file = view_pattern(view_, *position, length);
+      request.memory = access.memory;
+      note(access.direction, request.file);
+      return {};
+    });
+    if (!made) {  // for want of memory: the others must not wait
+      request.file = {};
+      request.memory = {};
+      request.invalid = made.error();
+    }
   }
   request.access = access_rules(access.direction, request.file);
   request.rules = collective_rules(access.direction);

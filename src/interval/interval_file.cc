@@ -180,7 +180,12 @@ Result<Transferred> IntervalFile::write(std::span<const Extent> extents, std::sp
       failed_.note(bytes_of(extents), appended.error());
       return fail(appended.error());
     }
-    RETURN_IF_ERROR(stored(*appended));
+    try {
+      RETURN_IF_ERROR(stored(*appended));
+    } catch (...) {
+      failed_.note(bytes_of(extents), Error{.code = Code::kNoMemory, .what = "no memory to note it"});
+      throw;
+    }
     return appended->moved;
   });
 }
@@ -416,6 +421,7 @@ Status IntervalFile::look_around() {
   else
     for (const PieceGroup& group : latest) shared_.add_group(group);
   for (const PieceGroup& group : news) seen_.size = std::max({seen_.size, group.first.end(), group.last().end()});
+  shared_log_->heard();  // what was taken up half, for want of memory, is taken up again
   published_ = false;
   return {};
 }

@@ -45,6 +45,7 @@ class MemoryLog final : public SharedLog {
   }
   Result<bool> publish(std::span<const PieceGroup> groups) override;
   Result<std::vector<PieceGroup>> news() override;
+  void heard() override { seen_ = told_; }
   bool asks_storage() const override { return false; }
 
  private:
@@ -52,7 +53,7 @@ class MemoryLog final : public SharedLog {
 
   std::shared_ptr<Segment> segment_;
   std::uint64_t epoch_ = 0;
-  std::int64_t seen_ = 0;
+  std::int64_t seen_ = 0, told_ = 0;
 };
 
 Result<bool> MemoryLog::publish(std::span<const PieceGroup> groups) {
@@ -85,7 +86,7 @@ Result<std::vector<PieceGroup>> MemoryLog::news() {
     }
     groups.push_back(entry.group);
   }
-  seen_ = taken;
+  told_ = taken;
   return groups;
 }
 
@@ -101,9 +102,10 @@ class StorageLog final : public SharedLog {
   StorageLog(Storage& storage, LogSpace space) : storage_(storage), space_(std::move(space)) {}
 
   void clear() override {}
-  void begin(std::uint64_t) override { seen_ = 0; }
+  void begin(std::uint64_t) override { seen_ = told_ = 0; }
   Result<bool> publish(std::span<const PieceGroup> groups) override;
   Result<std::vector<PieceGroup>> news() override;
+  void heard() override { seen_ = told_; }
   bool asks_storage() const override { return true; }
 
  private:
@@ -113,7 +115,7 @@ class StorageLog final : public SharedLog {
 
   Storage& storage_;
   const LogSpace space_;
-  Bytes seen_ = 0;
+  Bytes seen_ = 0, told_ = 0;
 };
 
 Result<LogHead> StorageLog::head() {
@@ -171,7 +173,7 @@ Result<std::vector<PieceGroup>> StorageLog::news() {
   const Span span{bytes.data(), unseen.length};
   if (!unseen.empty()) RETURN_IF_ERROR(storage_.readv(extents, {&span, 1}));
   ASSIGN_OR_RETURN(const std::vector<LogRecord> records, decode_log(bytes));
-  seen_ = head.used;
+  told_ = head.used;
   std::vector<PieceGroup> groups;
   for (const LogRecord& record : records) {
     for (MapCursor cursor(record.written); !cursor.done(); cursor.next_group()) groups.push_back(cursor.group());

@@ -25,8 +25,10 @@ class SharedLog {
 
   // False, and nothing happens, where there is no room. One piece of no length tells that the file reaches so far.
   virtual Result<bool> publish(std::span<const PieceGroup> groups) = 0;
-  // What has come since the last call, this rank's own too. Waits for a rank that is about to publish; not for one that is dead.
+  // What has come since the last heard(), this rank's own too. Waits for a rank that is about to publish; not for one that is dead.
   virtual Result<std::vector<PieceGroup>> news() = 0;
+  // What news() told last is not told again.
+  virtual void heard() = 0;
   // Whether both ask the storage.
   virtual bool asks_storage() const = 0;
 };
