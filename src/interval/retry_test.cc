@@ -1,6 +1,9 @@
 // What failed and is tried again: nothing that was lost is committed, and nothing that could be committed is kept from it.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
+
 #include "group/threads.h"
 #include "interval/check.h"
 #include "interval/testing.h"
@@ -97,12 +100,14 @@ class Forgetful : public Wrapped {
  public:
   using Wrapped::Wrapped;
   Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    const std::scoped_lock lock(mutex_);
     since_.insert(since_.end(), extents.begin(), extents.end());
     return Wrapped::writev(extents, memory);
   }
   Status sync() override {
+    const std::scoped_lock lock(mutex_);
     const std::vector<Extent> since = std::exchange(since_, {});
-    if (!std::exchange(forgets, false)) return Wrapped::sync();
+    if (!forgets.exchange(false)) return Wrapped::sync();
     for (const Extent& each : since) {
       Data lost(static_cast<std::size_t>(each.length), std::byte{'?'});
       const Span span{lost.data(), each.length};
@@ -110,9 +115,10 @@ class Forgetful : public Wrapped {
     }
     return fail(Code::kIo, "not durable");
   }
-  bool forgets = false;
+  std::atomic<bool> forgets = false;
 
  private:
+  std::mutex mutex_;
   std::vector<Extent> since_;
 };
 
