@@ -120,11 +120,10 @@ Result<CollectiveOutcome> run_collective(Group& group, Storage& storage, const C
   const Status ready = shape ? Status() : fail(shape.error());
   const RequestShape planned = shape.value_or(RequestShape{});
   const AccessPlan own = plan_access(planned, caps, request.profile, request.access, request.correction);
-  RankShape mine = rank_shape(planned, request.file, own, cores(), request.correction.of_two_phase());
-  mine.shares_reads = caps.shares_reads;
+  const RankShape mine = rank_shape(planned, request.file, own, caps, cores(), request.correction.of_two_phase());
   ASSIGN_OR_RETURN(const Entry entry, enter(group, mine, ready, request, times));
-  const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), caps,
-                                              request.profile, request.rules, decoded(entry.known.patterns));
+  const CollectivePlan plan = plan_collective(request.direction, entry.shapes, topology_of(group), request.profile,
+                                              request.rules, decoded(entry.known.patterns));
   CollectiveOutcome outcome{.moved = {},
                             .strategy = plan.strategy,
                             .planned_seconds = plan.uncorrected_seconds,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "group/threads.h"
+#include "storage/memory.h"
 #include "storage/request.h"
 #include "storage/stored_read.h"
 #include "support/waits_for_company.h"
@@ -154,6 +155,59 @@ TEST(Collective, HowWhatIsReadIsStoredDecidesWhetherRanksMeet) {
         ASSERT_EQ(bytes[static_cast<std::size_t>(at)], all[static_cast<std::size_t>(in_file)]) << at;
       }
     });
+  }
+}
+
+// As an NFS server's own disk and its clients' mounts of it.
+class Aligned final : public Wrapped {
+ public:
+  Aligned(std::shared_ptr<MemoryFile> file, Bytes alignment)
+      : Wrapped(open_memory(std::move(file))), alignment_(alignment) {}
+  Caps caps() const override {
+    Caps caps = Wrapped::caps();
+    caps.alignment = alignment_;
+    return caps;
+  }
+
+ private:
+  const Bytes alignment_;
+};
+
+TEST(Collective, RanksWhoseStoragesSayOtherAlignmentsCutTheFileAlike) {
+  constexpr int kRanks = 4;
+  constexpr Bytes kPiece = 1000, kPieces = 1200, kSize = kRanks * kPieces * kPiece;
+  std::vector<std::byte> all(kSize);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::byte>(1 + i / 7 % 251);
+  for (const int ranks_per_node : {0, 1, 2}) {
+    const auto file = make_memory_file();
+    run_threads(kRanks, {.ranks_per_node = ranks_per_node}, [&](Group& group) {
+      Aligned storage(file, Bytes{4096} << 4 * (group.rank() % 3));
+      std::vector<std::byte> bytes(kPieces * kPiece);
+      CollectiveRequest request;
+      request.file = Pattern::strided(kPieces, kRanks * kPiece, Pattern::run(group.rank() * kPiece, kPiece));
+      request.memory = {bytes.data(), Pattern::run(0, kPieces * kPiece)};
+      request.rules.force = "two_phase";
+      request.rules.aggregators = kRanks;
+      const auto in_file = [&](Offset at) {
+        return static_cast<std::size_t>((at / kPiece * kRanks + group.rank()) * kPiece + at % kPiece);
+      };
+      for (Offset at = 0; at < kPieces * kPiece; ++at) bytes[static_cast<std::size_t>(at)] = all[in_file(at)];
+      for (const Direction direction : {Direction::kWrite, Direction::kRead}) {
+        request.direction = direction;
+        Times times;
+        const auto outcome = run_collective(group, storage, request, times);
+        ASSERT_TRUE(outcome) << outcome.error().text();
+        EXPECT_EQ(outcome->strategy, Strategy::kTwoPhase);
+        EXPECT_EQ(outcome->moved.bytes, kPieces * kPiece);
+        if (direction == Direction::kWrite) std::fill(bytes.begin(), bytes.end(), std::byte{0});
+        ASSERT_TRUE(group.barrier());
+      }
+      for (Offset at = 0; at < kPieces * kPiece; ++at)
+        ASSERT_EQ(bytes[static_cast<std::size_t>(at)], all[in_file(at)]) << at;
+    });
+    std::vector<std::byte> stored(kSize);
+    ASSERT_TRUE(open_memory(file)->read({0, kSize}, stored.data()));
+    EXPECT_TRUE(stored == all) << ranks_per_node << " ranks a node";
   }
 }
 

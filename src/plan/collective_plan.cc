@@ -412,6 +412,8 @@ RankShape united(std::span<const RankShape> ranks) {
   double correction = 0;
   for (const RankShape& each : ranks) {
     all.cores = std::max(all.cores, each.cores);
+    all.alignment = std::max(all.alignment, each.alignment);
+    all.appends = all.appends || each.appends;
     correction += std::log(each.two_phase_correction);
     if (each.size == 0) continue;
     all.lower = all.size == 0 ? each.lower : std::min(all.lower, each.lower);
@@ -438,8 +440,8 @@ RankShape united(std::span<const RankShape> ranks) {
   return all;
 }
 
-RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, int cores,
-                     double two_phase_correction) {
+RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, const Caps& caps,
+                     int cores, double two_phase_correction) {
   const double seconds = weighed(own.method, own.seconds);
   RankShape shape{.size = request.size,
                   .fresh = request.fresh,
@@ -461,7 +463,10 @@ RankShape rank_shape(const RequestShape& request, const Pattern& file, const Acc
                   .cores = cores,
                   .ascending = request.ascending,
                   .alternates = std::max(request.file_ranges, request.memory_ranges) > 1,
-                  .lockless = !own.locked};
+                  .lockless = !own.locked,
+                  .alignment = caps.alignment,
+                  .appends = caps.appends,
+                  .shares_reads = caps.shares_reads};
   if (file.empty()) return shape;
   for (int i = 0; i < RankShape::kParts; ++i) {
     const Bytes position = file.size() / RankShape::kParts * i;
@@ -471,7 +476,7 @@ RankShape rank_shape(const RequestShape& request, const Pattern& file, const Acc
 }
 
 CollectivePlan plan_collective(Direction direction, std::span<const RankShape> ranks, const Topology& topology,
-                               const Caps& caps, const Profile& profile, const CollectiveRules& rules,
+                               const Profile& profile, const CollectiveRules& rules,
                                std::span<const Pattern> patterns) {
   CollectivePlan plan;
   const StorageCosts& costs = profile.of(direction);
@@ -485,14 +490,14 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   totals.gaps = gaps_of_union(ranks, totals, patterns);
   // A window of what is stored in the order of writing is gathered from all over it: the longer, the fewer pieces are cut. But
   // where each rank has a core, and none waits for another's, it should stay in the caches.
-  const bool shorter = rules.shorter_windows && !caps.appends && topology.nodes == 1;
+  const bool shorter = rules.shorter_windows && !totals.appends && topology.nodes == 1;
   totals.under_way = windows_under_way(direction, totals, topology, costs);
   CollectiveRules sized = rules;
   if (shorter && totals.under_way > 1) sized.window = std::min(rules.window, kLeastDeepWindow);
   const int aggregators = count_aggregators(direction, totals, topology, profile, sized);
   if (shorter) sized.window = best_window(direction, totals, topology, profile, rules, aggregators);
   const bool crowded = std::ssize(topology.node_of) > totals.workers;
-  if (rules.shorter_windows && caps.appends && topology.nodes == 1 && !crowded && !costs.waits())
+  if (rules.shorter_windows && totals.appends && topology.nodes == 1 && !crowded && !costs.waits())
     sized.window = std::min(rules.window, profile.staging);
   const auto two_phase = propose_two_phase(direction, totals, topology, profile, sized, aggregators);
   const auto independent = propose_independent(direction, totals, profile);
@@ -515,12 +520,12 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
     return plan;
   }
 
-  const Bytes unit = std::max<Bytes>(caps.alignment, 4096);
+  const Bytes unit = std::max<Bytes>(totals.alignment, 4096);
   plan.domains = cut_domains(ranks, totals, pick_aggregators(aggregators, topology), unit);
   Bytes longest = 0;
   for (const FileDomain& domain : plan.domains) longest = std::max(longest, domain.range.length);
   plan.window = std::min(sized.window, longest);
-  if (!caps.appends) plan.deep = deep_of(costs);
+  if (!totals.appends) plan.deep = deep_of(costs);
   plan.slots = longest > plan.window ? totals.under_way + 1 : 2;
   plan.read = profile.read;
   plan.write = profile.write;

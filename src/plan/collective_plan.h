@@ -35,17 +35,20 @@ struct RankShape {
   double two_phase_correction = 1;    // as this rank has seen it; all of them count
   std::int32_t cores = 1;             // that the rank's node has
   bool ascending = true;
-  bool alternates = false;    // writes in pieces, between which other ranks' can come
-  bool lockless = false;      // its writes take no range locks
-  bool shares_reads = false;  // as the storage's caps, of this rank's handle
+  bool alternates = false;  // writes in pieces, between which other ranks' can come
+  bool lockless = false;    // its writes take no range locks
+  // Of the storage's caps, of this rank's handle: machines' mounts of one file differ.
+  Bytes alignment = 1;
+  bool appends = false;
+  bool shares_reads = false;
   // Where the data positions size * i / kParts lie: the density of the request, for domains of equal bytes.
   std::array<Offset, kParts> quantiles{};
 };
 // `own`: the plan of `request`, whose file pattern is `file`.
-RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, int cores,
-                     double two_phase_correction = 1);
-// Several ranks' as one's: sums, of what is longest the longest, of corrections the mean, what is so of any. Its quantiles are
-// left zero.
+RankShape rank_shape(const RequestShape& request, const Pattern& file, const AccessPlan& own, const Caps& caps,
+                     int cores, double two_phase_correction = 1);
+// Several ranks' as one's: sums, of what is longest the longest, of alignments the largest, of corrections the mean, what is so of
+// any. Its quantiles are left zero.
 RankShape united(std::span<const RankShape> ranks);
 
 struct Topology {
@@ -115,9 +118,9 @@ struct CollectivePlan {
 };
 
 // `patterns`: every rank's, where every rank knows them all; else empty, and what holes they leave together is estimated
-// from the shapes.
+// from the shapes. All arguments are the same on all ranks.
 CollectivePlan plan_collective(Direction direction, std::span<const RankShape> ranks, const Topology& topology,
-                               const Caps& caps, const Profile& profile, const CollectiveRules& rules,
+                               const Profile& profile, const CollectiveRules& rules,
                                std::span<const Pattern> patterns = {});
 
 }  // namespace stridio

@@ -317,9 +317,9 @@ CollectivePlan plan_together(Direction direction, const std::vector<Pattern>& fi
     const Pattern memory = Pattern::run(0, file.size());
     const RequestShape shape = shape_of(direction, file, memory);
     const AccessPlan own = plan_access(shape, caps, profile, access);
-    shapes.push_back(rank_shape(shape, file, own, 2, correction));
+    shapes.push_back(rank_shape(shape, file, own, caps, 2, correction));
   }
-  return plan_collective(direction, shapes, topology, caps, profile, rules,
+  return plan_collective(direction, shapes, topology, profile, rules,
                          known ? std::span<const Pattern>(files) : std::span<const Pattern>());
 }
 
@@ -455,10 +455,10 @@ TEST(CollectivePlan, WhatLiesInPagesOfSeveralReadersIsReadOnce) {
       RequestShape shape = shape_of(Direction::kRead, file, Pattern::run(0, file.size()));
       shape.stored = {.pieces = 8000, .touched = touched};
       shape.pieces_together = pieces_together;
-      shapes.push_back(rank_shape(shape, file, plan_access(shape, interval, profile, {}), 2));
+      shapes.push_back(rank_shape(shape, file, plan_access(shape, interval, profile, {}), interval, 2));
     }
     const Topology topology{.node_of = std::vector<int>(kRanks, 0), .nodes = 1};
-    return plan_collective(Direction::kRead, shapes, topology, interval, profile, rules, files);
+    return plan_collective(Direction::kRead, shapes, topology, profile, rules, files);
   };
   const auto strategy = [&](Bytes touched, std::int64_t pieces_together, const Profile& profile) {
     return plan(touched, pieces_together, profile).strategy;
@@ -496,10 +496,10 @@ TEST(CollectivePlan, ScatteredMemoryIsNotCutIntoWindowsForLittle) {
     std::vector<RankShape> shapes;
     for (const Pattern& file : files) {
       const RequestShape shape = shape_of(Direction::kWrite, file, memory);
-      shapes.push_back(rank_shape(shape, file, plan_access(shape, {}, profile, {}), 2));
+      shapes.push_back(rank_shape(shape, file, plan_access(shape, {}, profile, {}), {}, 2));
     }
     const Topology topology{.node_of = std::vector<int>(4, 0), .nodes = 1};
-    return plan_collective(Direction::kWrite, shapes, topology, {}, profile, {}, files);
+    return plan_collective(Direction::kWrite, shapes, topology, profile, {}, files);
   };
   const auto least_gain = [&](const Pattern& memory) {
     double gain = 1;  // where two-phase is first chosen
@@ -560,7 +560,7 @@ TEST(CollectivePlan, AMappingHasToBeCheaperByAFifth) {
   const Pattern file = pieces(100, 3000, 6000);
   const RequestShape request = shape_of(Direction::kRead, file, Pattern::run(0, file.size()));
   const auto seconds = [&](Method method) {
-    return rank_shape(request, file, {.method = method, .seconds = 1}, 2).independent_seconds;
+    return rank_shape(request, file, {.method = method, .seconds = 1}, {}, 2).independent_seconds;
   };
   EXPECT_DOUBLE_EQ(seconds(Method::kMapped), 1.25);
   EXPECT_DOUBLE_EQ(seconds(Method::kList), 1);
@@ -578,10 +578,10 @@ TEST(CollectivePlan, RanksThatReadBytesOfTheSameCellsVerifyThemTogether) {
     for (std::size_t rank = 0; rank < files.size(); ++rank) {
       topology.node_of.push_back(static_cast<int>(rank) % nodes);
       const RequestShape request = shape_of(direction, files[rank], Pattern::run(0, files[rank].size()));
-      ranks.push_back(rank_shape(request, files[rank], plan_access(request, caps, Profile{}, {}), 2));
+      ranks.push_back(rank_shape(request, files[rank], plan_access(request, caps, Profile{}, {}), caps, 2));
       ranks.back().shares_reads = caps.shares_reads && (rank > 0 || first_shares);
     }
-    return plan_collective(direction, ranks, topology, caps, Profile{}, rules).verifies_together;
+    return plan_collective(direction, ranks, topology, Profile{}, rules).verifies_together;
   };
   Caps shares;
   shares.shares_reads = true;
@@ -626,10 +626,10 @@ TEST(CollectivePlan, ReadersOfOneNodeGoInStoredOrder) {
       RequestShape request = shape_of(drawn.direction, file, Pattern::run(0, file.size()));
       if (drawn.pieces > 0) request.stored = {.pieces = drawn.pieces, .touched = 4 * file.size()};
       request.pieces_together = drawn.pieces;
-      ranks.push_back(rank_shape(request, file, plan_access(request, caps, profile, {}), 2));
+      ranks.push_back(rank_shape(request, file, plan_access(request, caps, profile, {}), caps, 2));
       ranks.back().shares_reads = rank + 1 < drawn.files.size() || drawn.last_shares;
     }
-    return plan_collective(drawn.direction, ranks, topology, caps, profile, rules);
+    return plan_collective(drawn.direction, ranks, topology, profile, rules);
   };
   const CollectivePlan turns = plan({});
   EXPECT_EQ(turns.strategy, Strategy::kTwoPhase);

@@ -30,11 +30,10 @@ struct CollectiveCase {
   std::vector<Pattern> files;
   std::vector<RankShape> shapes;
   Topology topology;
-  Caps caps;
   CollectiveRules rules;
   Profile profile;
 
-  CollectivePlan plan() const { return plan_collective(Direction::kWrite, shapes, topology, caps, profile, rules); }
+  CollectivePlan plan() const { return plan_collective(Direction::kWrite, shapes, topology, profile, rules); }
   Bytes bytes_in(const Extent& range) const {
     Bytes bytes = 0;
     for (const Pattern& file : files) bytes += file.clip(range).size();
@@ -56,19 +55,25 @@ CollectiveCase draw_case(std::uint64_t seed) {
     if (one_in(random, 3)) file = file.shifted(pick(random, 0, span));
     const RequestShape request =
         shape_of(Direction::kWrite, file, Pattern::run(0, file.size()), pick(random, 0, 2 * span));
-    drawn.shapes.push_back(rank_shape(request, file, AccessPlan{.seconds = 1e-3}, 4));
+    const Caps caps{.alignment = one_in(random, 2) ? 1 : Bytes{1} << pick(random, 0, 20)};
+    drawn.shapes.push_back(rank_shape(request, file, AccessPlan{.seconds = 1e-3}, caps, 4));
     drawn.files.push_back(std::move(file));
     drawn.topology.node_of.push_back(rank / ranks_per_node);
   }
   drawn.topology.nodes = (ranks - 1) / ranks_per_node + 1;
-  drawn.caps.alignment = one_in(random, 2) ? 1 : Bytes{1} << pick(random, 0, 20);
   drawn.rules.aggregators = static_cast<int>(pick(random, 0, ranks + 2));
   drawn.rules.window = pick(random, 1, span);
   drawn.rules.force = one_in(random, 4) ? "" : "two_phase";
   return drawn;
 }
 
-// Every byte of every request in exactly one domain, and an aggregator for one domain only.
+Bytes alignment(const CollectiveCase& drawn) {
+  Bytes most = 4096;
+  for (const RankShape& shape : drawn.shapes) most = std::max(most, shape.alignment);
+  return most;
+}
+
+// Every byte of every request in exactly one domain, and an aggregator for one domain only; borders suit every rank's storage.
 void expect_partition(const CollectiveCase& drawn, const CollectivePlan& plan) {
   std::set<int> aggregators;
   Offset end = 0;
@@ -76,6 +81,9 @@ void expect_partition(const CollectiveCase& drawn, const CollectivePlan& plan) {
   for (const FileDomain& domain : plan.domains) {
     EXPECT_GT(domain.range.length, 0);
     EXPECT_GE(domain.range.offset, end);
+    if (end > 0) {
+      EXPECT_EQ(domain.range.offset % alignment(drawn), 0);
+    }
     end = domain.range.end();
     EXPECT_TRUE(aggregators.insert(domain.aggregator).second) << domain.aggregator;
     EXPECT_GE(domain.aggregator, 0);
@@ -92,10 +100,9 @@ void expect_partition(const CollectiveCase& drawn, const CollectivePlan& plan) {
 // alignment.
 void expect_equal_parts(const CollectiveCase& drawn, const CollectivePlan& plan) {
   Bytes total = 0, unit = 0, most = 0;
-  const Bytes alignment = std::max<Bytes>(4096, drawn.caps.alignment);
   for (const Pattern& file : drawn.files) {
     total += file.size();
-    unit += std::min(alignment, file.size());
+    unit += std::min(alignment(drawn), file.size());
   }
   for (const FileDomain& domain : plan.domains) most = std::max(most, drawn.bytes_in(domain.range));
   const auto parts = static_cast<Bytes>(drawn.rules.aggregators > 0
