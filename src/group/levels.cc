@@ -137,13 +137,16 @@ Result<SharedMemory> Levels::shared(Bytes length) {
   if (length <= memory_.length) return memory_;
   if (refused_ && length >= *refused_) return SharedMemory{};
   ASSIGN_OR_RETURN(const SharedMemory made, node_->shared(board_.length + length));
-  if (made.length > 0) board_.data = made.data;
+  if (made.length > 0) {  // though another node be refused: what was there is unmapped
+    board_.data = made.data;
+    memory_.data = made.data + board_.length;
+  }
   ASSIGN_OR_RETURN(const std::vector<char> had, stridio::allgather(*this, static_cast<char>(made.length > 0)));
   if (std::find(had.begin(), had.end(), 0) != had.end()) {
     refused_ = length;
     return SharedMemory{};
   }
-  memory_ = {made.data + board_.length, length};
+  memory_.length = length;
   return memory_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "group/levels.h"
 #include "group/process_id.h"
 #include "group/testing/forked_ranks.h"
 
@@ -109,6 +111,63 @@ TEST_F(SharedGroupProcesses, MemoryThatCannotBeHadIsRefusedOnAllRanks) {
     ASSERT_TRUE(granted);
     EXPECT_NE(granted->data, nullptr);
     EXPECT_TRUE((*group)->barrier());
+  });
+  finish();
+}
+
+// Two ranks a node, where all could share memory.
+class TwoANode final : public Group {
+ public:
+  explicit TwoANode(Group& all) : all_(all) {}
+  int rank() const override { return all_.rank(); }
+  int size() const override { return all_.size(); }
+  int node_of(int rank) const override { return rank / 2; }
+  int node_count() const override { return size() / 2; }
+  Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    return all_.allgather(mine, all);
+  }
+  Ticket start(std::span<const Message> sends, std::span<const Message> receives) override {
+    return all_.start(sends, receives);
+  }
+  Status finish(Ticket ticket) override { return all_.finish(ticket); }
+  Status barrier() override { return all_.barrier(); }
+  Result<SharedMemory> shared(Bytes) override { return SharedMemory{}; }
+
+ private:
+  Result<std::unique_ptr<Levels>> make_levels(bool) override { return Levels::make(*this, SharedGroupOptions{}); }
+
+  Group& all_;
+};
+
+TEST_F(SharedGroupProcesses, WhatOneNodeIsRefusedLeavesEachNodeTheMemoryThatItHas) {
+  start(4, [](const Bootstrap& bootstrap) {
+    constexpr Bytes kLittle = 10'000, kMuch = 8'000'000;
+    auto all = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(all);
+    TwoANode group(**all);
+    const auto levels = group.levels();
+    ASSERT_TRUE(levels) << levels.error().text();
+    ASSERT_EQ((*levels)->count(), 2);
+    const auto use = [&](const Result<SharedMemory>& memory) {
+      ASSERT_TRUE(memory);
+      ASSERT_GE(memory->length, kLittle);
+      memory->data[kLittle - 1 - bootstrap.rank] = static_cast<std::byte>(42 + bootstrap.rank);
+      ASSERT_TRUE((*levels)->node().barrier());
+      const int other = bootstrap.rank ^ 1;
+      EXPECT_EQ(memory->data[kLittle - 1 - other], static_cast<std::byte>(42 + other));
+    };
+    use((*levels)->shared(kLittle));
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit little{kMuch / 2, kMuch / 2};
+    if (bootstrap.rank >= 2) {
+      ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+    }
+    const auto refused = (*levels)->shared(kMuch);
+    ASSERT_TRUE(refused) << refused.error().text();
+    EXPECT_EQ(refused->length, 0);
+    use((*levels)->shared(kLittle));
+    use((*levels)->shared(kLittle + 1));
+    ASSERT_TRUE(group.barrier());
   });
   finish();
 }
