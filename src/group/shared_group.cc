@@ -281,7 +281,7 @@ class SharedGroup final : public Group {
   Result<bool> move();
   Result<bool> pull(Transfer& receive);
   bool push(Transfer& send, std::size_t allowed);
-  std::optional<std::uint32_t> free_slot(int peer, std::size_t allowed) const;
+  std::optional<std::uint32_t> free_slot(int peer, std::size_t allowed);
   void ring(int peer);
 
   // What this rank last put into a slot of its own: it is emptied when the channel has `taken` so
@@ -568,15 +568,18 @@ bool SharedGroup::push(Transfer& send, std::size_t allowed) {
   return true;
 }
 
-std::optional<std::uint32_t> SharedGroup::free_slot(int peer, std::size_t allowed) const {
+// What is seen emptied is forgotten: 2^31 chunks later the count would tell the opposite.
+std::optional<std::uint32_t> SharedGroup::free_slot(int peer, std::size_t allowed) {
   std::optional<std::uint32_t> free;
   std::size_t held = 0;
   for (std::uint32_t i = 0; i < kSlots; ++i) {
-    const SlotUse& use = slots_[i];
-    const bool emptied =
-        use.peer < 0 || static_cast<std::int32_t>(
-                            board_.channel(rank_, use.peer).taken.load(std::memory_order_acquire) - use.sent) >= 0;
-    if (emptied)
+    SlotUse& use = slots_[i];
+    const auto emptied = [&] {
+      const std::uint32_t taken = board_.channel(rank_, use.peer).taken.load(std::memory_order_acquire);
+      return static_cast<std::int32_t>(taken - use.sent) >= 0;
+    };
+    if (use.peer >= 0 && emptied()) use = {};
+    if (use.peer < 0)
       free = i;
     else if (use.peer == peer)
       ++held;

@@ -86,6 +86,52 @@ TEST_F(SharedGroupProcesses, AgreeExchangeAndShareMemory) {
   finish();
 }
 
+// As if rank 0 had sent rank 1 almost so many chunks more: moves the two counts of the channel, which are found in the segment
+// by what they have come to.
+void count_on(Group& group, std::uint32_t chunks, std::uint32_t more) {
+  constexpr std::size_t kSearched = 65536;
+  auto* const words = reinterpret_cast<std::uint32_t*>(group.persistent().data);
+  std::size_t found = 0, at = 0;
+  for (std::size_t i = 0; i + 1 < kSearched / sizeof *words; ++i)
+    if (words[i] == chunks && words[i + 1] == chunks) found += 1, at = i;
+  ASSERT_EQ(found, 1u);
+  words[at] = words[at + 1] = chunks + more;
+}
+
+TEST_F(SharedGroupProcesses, SlotsAreFreeHoweverLongAgoTheyWereEmptied) {
+  start(2, [this](const Bootstrap& bootstrap) {
+    constexpr std::uint32_t kSlots = 4, kMessages = 5000;
+    auto made = make_shared_group(bootstrap, {});
+    ASSERT_TRUE(made);
+    Group& group = **made;
+    Buffer chunk(64 << 10), all(kSlots * chunk.size());
+    const auto send = [&](Buffer& bytes) {
+      const Message message{1 - group.rank(), {bytes.data(), std::ssize(bytes)}};
+      const unsigned sends = group.rank() == 0;
+      ASSERT_TRUE(group.exchange({&message, sends}, {&message, 1 - sends}));
+    };
+    const auto send_before_receiver_comes = [&](std::atomic<bool>& sent) {
+      if (group.rank() == 1) {
+        await(sent);
+        send(all);
+      } else {
+        send(all);
+        sent = true;
+      }
+    };
+    send_before_receiver_comes(shared_.by_rank[0]);  // by all slots
+    for (std::uint32_t i = kSlots; i < kMessages; ++i) {
+      ASSERT_TRUE(group.barrier());
+      send(chunk);  // by one of them
+    }
+    ASSERT_TRUE(group.barrier());
+    if (group.rank() == 0) count_on(group, kMessages, 0x7FFFFFFF);
+    ASSERT_TRUE(group.barrier());
+    send_before_receiver_comes(shared_.by_rank[1]);
+  });
+  finish();
+}
+
 TEST_F(SharedGroupProcesses, NoNameRemains) {
   const std::size_t before = names_in_shm();
   start(3, [before](const Bootstrap& bootstrap) {
