@@ -3,6 +3,7 @@
 #include "group/group.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -10,9 +11,11 @@
 #include <mutex>
 #include <random>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 
 #include "group/levels.h"
+#include "group/overdue.h"
 #include "group/parcels.h"
 #include "group/segment.h"
 #include "group/threads.h"
@@ -417,6 +420,19 @@ TEST(GroupScale, AThousandRanksOnThreads) {
     const int left = (group.rank() + 1023) % 1024;
     ASSERT_EQ((*received)[static_cast<std::size_t>(left)], filled(left, 0, 0, 1000));
   });
+}
+
+TEST(Alarm, IsDoneWithoutWhereNoThreadCanBeHad) {
+  pthread_attr_t before, no_room;
+  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&no_room), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&no_room, std::size_t{1} << 48), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&no_room), 0);
+  EXPECT_THROW(std::thread([] {}), std::system_error);
+  EXPECT_NO_THROW(Alarm(0, 2));
+  EXPECT_EQ(pthread_setattr_default_np(&before), 0);
+  pthread_attr_destroy(&before);
+  pthread_attr_destroy(&no_room);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "base/log.h"
@@ -82,12 +83,16 @@ struct Alarm::State {
 
 Alarm::Alarm(int rank, int size) : state_(std::make_shared<State>()) {
   if (size == 1 || Patience::limit() == Milliseconds::zero()) return;
-  thread_ = start_without_signals([state = state_, rank, size, call = current, patience = Patience()] {
-    std::unique_lock lock(state->mutex);
-    if (state->changed.wait_for(lock, Patience::limit(), [&] { return state->over; })) return;
-    current = call;
-    say_alone(patience, rank, size);
-  });
+  try {
+    thread_ = start_without_signals([state = state_, rank, size, call = current, patience = Patience()] {
+      std::unique_lock lock(state->mutex);
+      if (state->changed.wait_for(lock, Patience::limit(), [&] { return state->over; })) return;
+      current = call;
+      say_alone(patience, rank, size);
+    });
+  } catch (const std::system_error&) {
+    // A limit of threads: a call without the warning is better than one that the others wait for in vain.
+  }
 }
 
 Alarm::~Alarm() {
