@@ -422,6 +422,100 @@ TEST(GroupScale, AThousandRanksOnThreads) {
   });
 }
 
+// One of whose exchanges, once, fails on one rank as a host's may: the messages have gone, what came is of no use.
+class FailsOnce final : public Group {
+ public:
+  FailsOnce(Group& group, int culprit, int which) : group_(group), left_(group.rank() == culprit ? which + 1 : 0) {}
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  int node_of(int rank) const override { return group_.node_of(rank); }
+  int node_count() const override { return group_.node_count(); }
+  Status allgather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    return group_.allgather(mine, all);
+  }
+  Ticket start(std::span<const Message> sends, std::span<const Message> receives) override {
+    receives_.assign(receives.begin(), receives.end());
+    return group_.start(sends, receives);
+  }
+  Status finish(Ticket ticket) override {
+    RETURN_IF_ERROR(group_.finish(ticket));
+    if (!armed || left_ == 0 || --left_ > 0) return {};
+    for (const Message& each : receives_) std::fill_n(each.bytes.data, each.bytes.length, std::byte{0});
+    return fail(Code::kNoSpace, "planned");
+  }
+  Status barrier() override { return group_.barrier(); }
+  Result<SharedMemory> shared(Bytes) override { return SharedMemory{}; }
+
+  bool armed = false;
+
+ private:
+  Result<std::unique_ptr<Levels>> make_levels(bool) override {
+    return Levels::make(*this, SharedGroupOptions{.one_address_space = true});
+  }
+
+  Group& group_;
+  int left_;  // exchanges until then, that one included; 0: none
+  std::vector<Message> receives_;
+};
+
+// Every node's ranks fail alike or have everything; with the next agreement all fail.
+TEST(GroupScale, AFailureOfOneLeadersExchangeIsToldToAllAndLeavesNobodyWaiting) {
+  constexpr std::size_t kLength = 2500;
+  constexpr int kPieces = 3;  // of it
+  for (const auto& [nodes, steps] : std::vector<std::pair<int, int>>{{2, 1}, {3, 2}, {5, 3}, {8, 3}})
+    for (int culprit = 0; culprit < 2 * nodes; culprit += 2)
+      for (int which = 0; which < kPieces * steps; ++which) {
+        std::vector<std::atomic<int>> failed(static_cast<std::size_t>(nodes));
+        run_threads(2 * nodes, {.ranks_per_node = 2}, [&, nodes = nodes](Group& all) {
+          FailsOnce group(all, culprit, which);
+          const auto levels = group.levels();
+          ASSERT_TRUE(levels);
+          ASSERT_TRUE(all.barrier());
+          group.armed = true;
+          const auto agree = [&] {
+            Buffer gathered(kLength * static_cast<std::size_t>(nodes)), expected;
+            for (int node = 0; node < nodes; ++node) {
+              const Buffer theirs = filled(2 * node, 0, 0, kLength);
+              expected.insert(expected.end(), theirs.begin(), theirs.end());
+            }
+            const Status status = (*levels)->allgather(filled(group.rank(), 0, 0, kLength), gathered);
+            if (status) {
+              EXPECT_TRUE(gathered == expected) << "rank " << group.rank();
+            } else {
+              EXPECT_EQ(status.error().code, Code::kNoSpace) << status.error().text();
+              EXPECT_EQ(status.error().rank, culprit);
+            }
+            return status;
+          };
+          std::atomic<int>& here = failed[static_cast<std::size_t>((*levels)->own())];
+          here += agree() ? 0 : 1;
+          ASSERT_TRUE(all.barrier());
+          EXPECT_NE(here, 1) << "rank " << group.rank() << " and its neighbour differ";
+          EXPECT_EQ(failed[static_cast<std::size_t>(culprit / 2)], 2);
+          EXPECT_FALSE(agree()) << "rank " << group.rank();
+          ASSERT_TRUE(all.barrier());
+        });
+        if (HasFailure()) FAIL() << nodes << " nodes, exchange " << which << " of rank " << culprit;
+      }
+}
+
+TEST(GroupScale, WhoseLeaderGotNoParcelsFails) {
+  run_threads(6, {.ranks_per_node = 2}, [](Group& all) {
+    FailsOnce group(all, 2, 2);  // after two of the lengths' agreement
+    ASSERT_TRUE(group.levels());
+    ASSERT_TRUE(all.barrier());
+    group.armed = true;
+    std::vector<Parcel> parcels;
+    for (int to = 0; to < group.size(); ++to) parcels.push_back({to, filled(group.rank(), to, 0, 1000)});
+    const auto received = exchange_parcels(group, parcels);
+    EXPECT_EQ(received.has_value(), group.node_of(group.rank()) != 1);
+    if (!received) {
+      EXPECT_EQ(received.error().code, Code::kNoSpace) << received.error().text();
+    }
+    ASSERT_TRUE(all.barrier());
+  });
+}
+
 TEST(Alarm, IsDoneWithoutWhereNoThreadCanBeHad) {
   pthread_attr_t before, no_room;
   ASSERT_EQ(pthread_getattr_default_np(&before), 0);

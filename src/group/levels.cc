@@ -1,14 +1,37 @@
 // The board: two halves, each with room for kBoardBytes of every node, used in turn. The leaders gather among
 // themselves, each writes its node's half, and a barrier of the node shows it. The half of turn t is written again in
 // turn t + 2, after the barrier of turn t + 1, which all enter when they have read: one wait suffices.
+//
+// Failure: a leader whose host call failed takes part in what follows, lest others wait for it. From then on it says so before
+// its bytes, between leaders and on the board: its node's ranks fail with it, those that have anything from it since do too, and
+// all do in the next agreement.
 #include "group/levels.h"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 
 namespace stridio {
 namespace {
 
-constexpr std::size_t kBoardBytes = 1024;
+constexpr std::size_t kBoardBytes = 1024, kBoardLine = 64;
+
+// What precedes a leader's bytes, and a half of the board: its first failure, or one that it has been told of.
+struct Standing {
+  std::int32_t code = 0;
+  std::int32_t rank = -1;  // whose call failed
+};
+
+Standing standing_of(const std::optional<Error>& failure) {
+  return failure ? Standing{static_cast<std::int32_t>(failure->code), failure->rank} : Standing{};
+}
+
+Status status_of(const Standing& standing) {
+  if (standing.code == 0) return {};
+  return fail(Error{.code = static_cast<Code>(standing.code),
+                    .what = "a host MPI call failed on a rank that speaks for its node",
+                    .rank = standing.rank});
+}
 
 // Some ranks of a group as a group, by the parent's messages.
 class Subgroup final : public Group {
@@ -24,7 +47,11 @@ class Subgroup final : public Group {
   Ticket start(std::span<const Message> sends, std::span<const Message> receives) override {
     return parent_.start(in_parent(sends), in_parent(receives));
   }
-  Status finish(Ticket ticket) override { return parent_.finish(ticket); }
+  Status finish(Ticket ticket) override {
+    Status finished = parent_.finish(ticket);
+    note(finished);
+    return finished;
+  }
   Status barrier() override {
     std::vector<std::byte> all(ranks_.size());
     return allgather(std::span(all).first(1), all);
@@ -42,24 +69,47 @@ class Subgroup final : public Group {
   }
   Result<std::unique_ptr<Levels>> make_levels(bool) override { return Levels::make(*this, {}); }
 
+  void note(const Status& status);
+
   Group& parent_;
   const std::vector<int> ranks_;
   const int rank_;
+  std::optional<Error> failure_;  // the first, for ever
 };
 
-// Bruck's: in step s a rank sends what it has, of 2^s ranks from its own on, to the rank 2^s before it. log2(n) messages.
+void Subgroup::note(const Status& status) {
+  if (status || failure_) return;
+  failure_ = status.error();
+  if (failure_->rank < 0) failure_->rank = parent_.rank();
+}
+
+// Bruck's: in step s a rank sends what it has, of 2^s ranks from its own on, to the rank 2^s before it. log2(n) messages. Who
+// could not receive passes on what is none, behind its own block, which says so.
 Status Subgroup::allgather(std::span<const std::byte> mine, std::span<std::byte> all) {
-  const std::size_t n = ranks_.size(), length = mine.size(), here = static_cast<std::size_t>(rank_);
-  Buffer blocks(all.size());  // those of the ranks from this one on, round
-  std::copy(mine.begin(), mine.end(), blocks.begin());
+  const std::size_t n = ranks_.size(), length = sizeof(Standing) + mine.size(), here = static_cast<std::size_t>(rank_);
+  Buffer blocks(n * length);  // those of the ranks from this one on, round
+  const auto write_standing = [&] {
+    const Standing standing = standing_of(failure_);
+    std::memcpy(blocks.data(), &standing, sizeof standing);
+  };
+  std::copy(mine.begin(), mine.end(), blocks.begin() + sizeof(Standing));
   for (std::size_t have = 1; have < n; have *= 2) {
+    write_standing();
     const auto more = static_cast<Bytes>(std::min(have, n - have) * length);
     const Message to{static_cast<int>((here + n - have) % n), {blocks.data(), more}};
     const Message from{static_cast<int>((here + have) % n), {blocks.data() + have * length, more}};
-    RETURN_IF_ERROR(exchange({&to, 1}, {&from, 1}));
+    (void)exchange({&to, 1}, {&from, 1});
   }
-  std::rotate_copy(blocks.begin(), blocks.end() - static_cast<std::ptrdiff_t>(here * length), blocks.end(),
-                   all.begin());
+  write_standing();
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::byte* const block = blocks.data() + i * length;
+    Standing standing;
+    std::memcpy(&standing, block, sizeof standing);
+    note(status_of(standing));
+    std::copy_n(block + sizeof standing, mine.size(),
+                all.begin() + static_cast<std::ptrdiff_t>((here + i) % n * mine.size()));
+  }
+  if (failure_) return fail(*failure_);
   return {};
 }
 
@@ -109,28 +159,39 @@ Status Levels::make_node(const std::optional<SharedGroupOptions>& sharing) {
     for (const auto& each : members_) leaders.push_back(each.front());
     leaders_ = std::make_unique<Subgroup>(whole_, leaders);
   }
-  const Bytes board = static_cast<Bytes>(2 * kBoardBytes * members_.size());
+  const Bytes board = static_cast<Bytes>(2 * half_of_board());
   ASSIGN_OR_RETURN(board_, node_->shared(board));
   if (board_.length == 0) return fail(Code::kNoMemory, "no shared memory on a node");
   board_.length = board;
   return {};
 }
 
+std::size_t Levels::half_of_board() const { return kBoardLine + kBoardBytes * members_.size(); }
+
 Status Levels::allgather(std::span<const std::byte> mine, std::span<std::byte> all) {
   const auto nodes = static_cast<std::size_t>(count());
-  for (std::size_t at = 0; at < mine.size(); at += kBoardBytes) {
+  Status told;
+  for (std::size_t at = 0; at < mine.size(); at += kBoardBytes) {  // to the end, even after a failure
     const std::size_t piece = std::min(kBoardBytes, mine.size() - at);
-    const auto half = std::span(board_.data, static_cast<std::size_t>(board_.length))
-                          .subspan(static_cast<std::size_t>(turn_) * nodes * kBoardBytes, nodes * piece);
+    std::byte* const half = board_.data + static_cast<std::size_t>(turn_) * half_of_board();
+    const std::span<std::byte> bytes(half + kBoardLine, nodes * piece);
     turn_ = 1 - turn_;
-    const Status gathered = leaders_ ? leaders_->allgather(mine.subspan(at, piece), half) : Status();
+    Standing standing;
+    if (leaders_) {
+      if (const Status gathered = leaders_->allgather(mine.subspan(at, piece), bytes); !gathered) {
+        if (told) told = gathered;
+        standing = standing_of(gathered.error());
+      }
+      std::memcpy(half, &standing, sizeof standing);
+    }
     RETURN_IF_ERROR(node_->barrier());
-    RETURN_IF_ERROR(gathered);
+    std::memcpy(&standing, half, sizeof standing);
+    if (told) told = status_of(standing);
     for (std::size_t node = 0; node < nodes; ++node)
-      std::copy_n(half.begin() + static_cast<std::ptrdiff_t>(node * piece), piece,
+      std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(node * piece), piece,
                   all.begin() + static_cast<std::ptrdiff_t>(node * mine.size() + at));
   }
-  return {};
+  return told;
 }
 
 Result<SharedMemory> Levels::shared(Bytes length) {

@@ -27,7 +27,8 @@ class Levels {
   Group* leaders() { return leaders_.get(); }
 
   // Collective over all ranks, like the members of Group.
-  // Each node's bytes (its leader's `mine`; of equal length on all ranks, and any), by node, in `all`.
+  // Each node's bytes (its leader's `mine`; of equal length on all ranks, and any), by node, in `all`. Where a leader fails, so
+  // do all ranks of its node, and with the next call at the latest all.
   Status allgather(std::span<const std::byte> mine, std::span<std::byte> all);
   // As Group::shared(), a segment for each node.
   Result<SharedMemory> shared(Bytes length);
@@ -35,6 +36,7 @@ class Levels {
  private:
   Levels(Group& whole, std::vector<std::vector<int>> members);
   Status make_node(const std::optional<SharedGroupOptions>& sharing);
+  std::size_t half_of_board() const;
 
   Group& whole_;
   const std::vector<std::vector<int>> members_;

@@ -1,5 +1,5 @@
 // A node's ranks hand their parcels to their leader; the leaders exchange what goes between their nodes, and hand out what
-// came. On the way each parcel has a label before it.
+// came. On the way each parcel has a label before it. A leader that got none hands out that it has failed.
 #include "group/parcels.h"
 
 #include <algorithm>
@@ -13,6 +13,9 @@ struct Label {
   std::int32_t from, to;
   std::int64_t length;
 };
+
+// A label that a leader hands out instead of parcels, `from` whom, where it could not get any: `to` is the code.
+constexpr std::int32_t kFailed = -1;
 
 void append(Buffer& to, const Label& label, const std::byte* bytes) {
   const auto head = std::as_bytes(std::span(&label, 1));
@@ -47,13 +50,17 @@ Result<std::vector<Buffer>> by_leaders(Levels& levels, int rank, std::span<const
       append(between[static_cast<std::size_t>(levels.node_of(label.to))], label, bytes);
     });
     const auto arrived = alltoallv(*leaders, between);
-    if (!arrived) exchanged = fail(arrived.error());
     const std::vector<int>& members = levels.members(levels.own());
-    if (arrived)
+    if (arrived) {
       each_parcel(*arrived, [&](const Label& label, const std::byte* bytes) {
         const auto member = std::lower_bound(members.begin(), members.end(), label.to) - members.begin();
         append(outgoing[static_cast<std::size_t>(member)], label, bytes);
       });
+    } else {
+      exchanged = fail(arrived.error());
+      for (Buffer& each : outgoing)
+        append(each, {kFailed, static_cast<std::int32_t>(exchanged.error().code), 0}, nullptr);
+    }
   }
   auto handed_out = alltoallv(node, outgoing);
   RETURN_IF_ERROR(exchanged);
@@ -76,9 +83,17 @@ Result<std::vector<Parcel>> exchange_parcels(Group& group, std::vector<Parcel> p
   }
   ASSIGN_OR_RETURN(Levels* const levels, group.levels());
   ASSIGN_OR_RETURN(const std::vector<Buffer> arrived, by_leaders(*levels, group.rank(), parcels));
+  Status told;
   each_parcel(arrived, [&](const Label& label, const std::byte* bytes) {
-    received.push_back({label.from, Buffer(bytes, bytes + label.length)});
+    if (label.from != kFailed) {
+      received.push_back({label.from, Buffer(bytes, bytes + label.length)});
+      return;
+    }
+    told = fail(Error{.code = static_cast<Code>(label.to),
+                      .what = "a host MPI call failed on the rank that gets its node's messages",
+                      .rank = levels->members(levels->own()).front()});
   });
+  RETURN_IF_ERROR(told);
   std::sort(received.begin(), received.end(), [](const Parcel& a, const Parcel& b) { return a.peer < b.peer; });
   return received;
 }
