@@ -192,6 +192,19 @@ TEST_P(FileTest, FailsAlikeOnAllRanks) {
   });
 }
 
+TEST_P(FileTest, ABadNameOfOneRankIsRefusedOnAll) {
+  on_ranks([&](std::shared_ptr<Group> group) {
+    const int bad = group->size() - 1;
+    for (const HintList& hints : {HintList{}, HintList{{"stridio_commit", "atomic"}}}) {
+      const auto refused = File::open(group, group->rank() == bad ? "rados:x" : path(), kCreate, hints);
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, Code::kUnsupportedOperation);
+      EXPECT_EQ(refused.error().rank, bad);
+    }
+  });
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Groups, FileTest, ::testing::Combine(::testing::Values(1, 2, 3, 4, 7), ::testing::Bool()));
 
 }  // namespace

@@ -106,13 +106,14 @@ void print(Group& group, const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) warn(warning);
 }
 
-// Mode and hints, in one agreement.
-Status same_on_all(Group& group, const AccessMode& mode, const Hints& hints) {
+// Mode and hints, in one agreement, with whether each rank's `name` is good: what comes after is for all ranks or for none.
+Status same_on_all(Group& group, const Status& name, const AccessMode& mode, const Hints& hints) {
   struct Said {
     AccessMode mode;
     Verdict checked;
   };
-  const Said said{mode, verdict_of(mode.check())};
+  const Status checked = mode.check();
+  const Said said{mode, verdict_of(checked ? name : checked)};
   const auto first = std::as_bytes(std::span(&said, 1));
   Buffer mine(first.begin(), first.end());
   const Buffer values = common_values(hints);
@@ -226,13 +227,12 @@ Result<Learnt> learn(Storage& storage, const FileId& id, FileParts& parts, bool 
 }
 
 // Collective: the storage and what it is. The first rank creates the file; what only it does then, it does while the others open it.
-Status open_storage(Group& group, const Result<std::string>& path, bool wants_intervals, FileParts& parts) {
+Status open_storage(Group& group, const std::string& path, bool wants_intervals, FileParts& parts) {
   const AccessMode& mode = parts.mode;
   Opened opened;
   const auto open_here = [&](const OpenMode& wanted) -> Result<std::unique_ptr<Storage>> {
-    if (!path) return fail(path.error());
     parts.readable = opened.readable = wanted.read;
-    return open_posix(*path, wanted, &opened.id);
+    return open_posix(path, wanted, &opened.id);
   };
   const bool creates = mode.create && !parts.replaces, first = group.rank() == 0;
   Result<std::unique_ptr<Storage>> storage = nullptr;
@@ -347,18 +347,17 @@ Result<std::unique_ptr<File>> File::open(std::shared_ptr<Group> group, const std
     std::vector<std::string> warnings;
     parts.hints = hints_for(name, given, warnings);
     print(*group, warnings);
-    RETURN_IF_ERROR(same_on_all(*group, mode, parts.hints));
     auto path = path_of(name);
+    RETURN_IF_ERROR(same_on_all(*group, path ? Status() : fail(path.error()), mode, parts.hints));
     const bool wants_intervals = parts.hints.interval || name.starts_with(kIntervalPrefix);
-    if (path) parts.path = *path;
-    if (path && parts.hints.commit_atomic && mode.writes()) {
+    parts.path = *path;
+    if (parts.hints.commit_atomic && mode.writes()) {
       ASSIGN_OR_RETURN(parts.replaces,
                        begin_replacement(*group, *path, mode, parts.hints, wants_intervals, parts.replacement));
       if (parts.replaces) path = Replacement::beside(*path);
     }
-    if (path && mode.read_only && parts.hints.wait_generation)
-      RETURN_IF_ERROR(wait_as_hinted(*group, *path, parts.hints));
-    RETURN_IF_ERROR(open_storage(*group, path, wants_intervals, parts));
+    if (mode.read_only && parts.hints.wait_generation) RETURN_IF_ERROR(wait_as_hinted(*group, *path, parts.hints));
+    RETURN_IF_ERROR(open_storage(*group, *path, wants_intervals, parts));
   }
   if (const char* directory = std::getenv("STRIDIO_REPORT_DIR")) parts.report_directory = directory;
   if (const char* explain = std::getenv("STRIDIO_EXPLAIN")) parts.explain = *explain == '1';

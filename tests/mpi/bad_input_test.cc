@@ -244,6 +244,27 @@ TEST_F(BadInput, OneBadRankFailsACollectiveCallOnAll) {
   MPI_File_close(&fh);
 }
 
+// Also where the hints ask for more steps than opening has otherwise.
+TEST_F(BadInput, OneRanksBadNameFailsTheOpeningOnAll) {
+  for (const auto& [name, value] :
+       {std::pair{"stridio_commit", "direct"}, {"stridio_commit", "atomic"}, {"stridio_wait_generation", "1"}}) {
+    MPI_Info info = hint(name, value);
+    const int amode = *value == '1' ? MPI_MODE_RDONLY : MPI_MODE_RDWR | MPI_MODE_CREATE;
+    for (const int bad : {0, size() - 1}) {
+      SCOPED_TRACE(std::string(name) + "=" + value + ", rank " + std::to_string(bad));
+      const bool mine = rank() == bad;
+      EXPECT_MPI_ERROR(try_open(mine ? "" : path(), amode, MPI_COMM_WORLD, info), MPI_ERR_BAD_FILE, "empty");
+      EXPECT_MPI_ERROR(try_open(mine ? "rados:x" : path(), amode, MPI_COMM_WORLD, info), MPI_ERR_UNSUPPORTED_OPERATION,
+                       "rados:");
+      MPI_File fh;
+      EXPECT_MPI_ERROR(MPI_File_open(MPI_COMM_WORLD, mine ? nullptr : path().c_str(), amode, info, &fh),
+                       MPI_ERR_BAD_FILE, (mine ? "null" : "empty"));
+    }
+    MPI_Info_free(&info);
+  }
+  EXPECT_NE(access(path().c_str(), F_OK), 0) << "a refused name must not create the file";
+}
+
 TEST_F(BadInput, AnIndependentCallFailsOnItsCallerAlone) {
   MPI_File fh = open();
   int value = rank();
