@@ -93,6 +93,18 @@ TEST_F(BadInput, ModesAndHintsThatDifferBetweenRanks) {
                                      "native", MPI_INFO_NULL),
                    MPI_ERR_NOT_SAME, "etype");
   MPI_Info_free(&info);
+  // By this hint the ranks' ways part before they have a group, on communicators that are new to it and others.
+  for (const int last : {1, 2, 0}) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (const MPI_Comm each : {comm, comm, MPI_COMM_WORLD}) {
+      info = hint("stridio_node_ranks", std::to_string(rank() == size() - 1 ? last : (last + 1) % 3));
+      EXPECT_MPI_ERROR(try_open(path(), MPI_MODE_RDWR, each, info), MPI_ERR_NOT_SAME, "stridio_node_ranks");
+      MPI_Info_free(&info);
+      EXPECT_MPI_OK(try_open(path(), MPI_MODE_RDWR, each));
+    }
+    MPI_Comm_free(&comm);
+  }
   MPI_File_close(&created);
 }
 

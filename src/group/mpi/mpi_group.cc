@@ -3,7 +3,8 @@
 // cannot share a group.
 //
 // Acquiring, collective and so in the same order on all ranks:
-//  1. Agree over the base on the lanes that are free on all ranks. A lane is released by each rank
+//  1. Agree over the base on the lanes that are free on all ranks, and on `node_ranks`: that of the
+//  nodes as they are, and where others are asked for then over theirs. A lane is released by each rank
 //  by itself, at
 //     different moments: one still held by a slower rank is not free. The lowest is taken.
 //  2. Rank 0 zeroes its persistent bytes (nobody uses the lane), then the lane's own barrier shows
@@ -143,7 +144,9 @@ Status learn_nodes(const Host& host, std::vector<int>& nodes) {
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
   static Result<std::shared_ptr<Pool>> make(const Host& host, int node_ranks);
-  Result<std::shared_ptr<Group>> acquire(const Host& host);
+  Result<std::shared_ptr<Group>> acquire(const Host& host, int node_ranks);
+  // The lanes that are free on all ranks; kNotSame where they name different `node_ranks`.
+  Result<LaneSet> free_everywhere(int node_ranks);
 
  private:
   enum class Use { kFree, kTaken, kBroken };
@@ -155,7 +158,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
   Pool(std::unique_ptr<Group> base, std::vector<int> nodes) : base_(std::move(base)), nodes_(std::move(nodes)) {}
 
   LaneSet free_here();
-  Result<LaneSet> free_everywhere();
   Result<std::shared_ptr<Group>> take(std::size_t lane);
   Result<std::shared_ptr<Group>> add(const Host& host);
   std::shared_ptr<Group> lend(std::size_t lane);
@@ -194,17 +196,25 @@ LaneSet Pool::free_here() {
   return free;
 }
 
-Result<LaneSet> Pool::free_everywhere() {
-  ASSIGN_OR_RETURN(const std::vector<LaneSet> sets, allgather(*base_, free_here()));
+Result<LaneSet> Pool::free_everywhere(int node_ranks) {
+  struct Said {
+    LaneSet free;
+    int node_ranks;
+  };
+  ASSIGN_OR_RETURN(const std::vector<Said> all, allgather(*base_, Said{free_here(), node_ranks}));
   LaneSet free;
   free.set();
-  for (const LaneSet& set : sets) free &= set;
+  for (const Said& each : all) {
+    free &= each.free;
+    if (each.node_ranks != all.front().node_ranks)
+      return fail(Code::kNotSame, "hint stridio_node_ranks must have the same value on all ranks, and has not");
+  }
   return free;
 }
 
-Result<std::shared_ptr<Group>> Pool::acquire(const Host& host) {
+Result<std::shared_ptr<Group>> Pool::acquire(const Host& host, int node_ranks) {
   for (;;) {
-    ASSIGN_OR_RETURN(const LaneSet free, free_everywhere());
+    ASSIGN_OR_RETURN(const LaneSet free, free_everywhere(node_ranks));
     const std::size_t lane = free._Find_first();
     if (lane == kMostLanes) return add(host);
     if (auto taken = take(lane)) return taken;
@@ -387,17 +397,28 @@ Result<Host> host_of(MPI_Comm comm) {
   return host;
 }
 
+// Made at the first call, which is collective.
+Result<Pool*> pool_of(const Host& host, Pools& pools, int node_ranks) {
+  auto& pool = pools[node_ranks];
+  if (!pool) {
+    const Alarm alarm(host.rank, host.size);
+    ASSIGN_OR_RETURN(pool, Pool::make(host, node_ranks));
+  }
+  return pool.get();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Group>> acquire_group(MPI_Comm comm, int node_ranks) {
   ASSIGN_OR_RETURN(const Host host, host_of(comm));
   ASSIGN_OR_RETURN(Pools* const pools, pools_of(comm));
-  auto& pool = (*pools)[std::max(0, node_ranks)];
-  if (!pool) {
-    const Alarm alarm(host.rank, host.size);
-    ASSIGN_OR_RETURN(pool, Pool::make(host, node_ranks));
-  }
-  return pool->acquire(host);
+  node_ranks = std::max(0, node_ranks);
+  // The pool of the nodes as they are comes first for all, since others may be other ranks' wish.
+  ASSIGN_OR_RETURN(Pool* const real, pool_of(host, *pools, 0));
+  if (node_ranks == 0) return real->acquire(host, node_ranks);
+  RETURN_IF_ERROR(real->free_everywhere(node_ranks));
+  ASSIGN_OR_RETURN(Pool* const wished, pool_of(host, *pools, node_ranks));
+  return wished->acquire(host, node_ranks);
 }
 
 }  // namespace stridio

@@ -11,14 +11,14 @@
 
 namespace stridio {
 
-// Collective over `comm`, in the order of its other collectives; every rank names the same
+// Collective over `comm`, in the order of its other collectives; kNotSame where the ranks name different
 // `node_ranks`. A group of its ranks for one open file, not used by any other until it is released
 // by dropping the pointer, on each rank by itself, at the latest before the process ends. It
 // outlives the communicator if need be. Drop it on a thread that may call MPI.
 //
 // One segment of shared memory where all ranks are on one node, else messages. `node_ranks` > 0
 // decides instead of what the machine says: so many consecutive ranks make a node (to take the
-// message path on one machine).
+// message path on one machine); it costs an agreement more.
 //
 // Groups are pooled per communicator until it is freed, or MPI_Finalize begins: the first call
 // costs two (on several nodes three) collectives of the host, later ones none on one node. A pooled
