@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 
 #include "base/cores.h"
@@ -24,6 +25,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kWorthCounting = Bytes{64} << 10;  // writes for which other ranks wait
+
+// The name wherever the process goes: of a link its own, not that of what it leads to.
+std::string absolute(const std::string& path) {
+  const std::filesystem::path name(path);
+  return (std::filesystem::path(resolved_posix((name.parent_path() / ".").string())) / name.filename()).string();
+}
 
 Error at_path(Error error, const std::string& path) {
   if (error.path.empty()) error.path = path;
@@ -129,7 +136,7 @@ Status FileImpl::close() {
     mine = agree(*parts_.group, intact ? mine : intact);
     if (parts_.replaces) mine = replace(mine);
     if (mine && parts_.mode.delete_on_close) {
-      if (parts_.group->rank() == 0) mine = remove_posix(parts_.path);
+      if (parts_.group->rank() == 0) mine = remove_posix(removed_);
       mine = agree(*parts_.group, mine);
     }
   }
@@ -238,6 +245,7 @@ Status FileImpl::set_hints(const HintList& hints) {
 
 Status FileImpl::begin() {
   ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, parts_.path));
+  if (parts_.mode.delete_on_close) removed_ = absolute(parts_.path);
   if (parts_.interval && parts_.mode.writes()) RETURN_IF_ERROR(refresh());  // the first rank has begun it
   RETURN_IF_ERROR(show_writes());
   if (parts_.mode.append) {

@@ -121,6 +121,7 @@ class FileImpl final : public File {
 
   FileParts parts_;
   SharedState shared_;
+  std::string removed_;  // at the close, if at all
   View view_;
   std::atomic<bool> write_failed_ = false;
   std::atomic<Offset> reached_ = 0;  // by this rank's writes: the file is so long, if nobody has cut it

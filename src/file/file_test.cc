@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "group/threads.h"
@@ -114,6 +116,47 @@ TEST_P(FileTest, EachOpenHasASharedPointerOfItsOwn) {
     ASSERT_TRUE((*other)->close());
     ASSERT_TRUE((*one)->close());
   });
+}
+
+// Each rank has a link of its own, in a folder of its own, and the process goes elsewhere while the file is open.
+TEST_P(FileTest, WhatLiesBesideTheFileAndGoesWithItIsNamedOnce) {
+  namespace fs = std::filesystem;
+  const auto [ranks, shared] = GetParam();
+  for (int rank = 0; rank < ranks; ++rank) {
+    fs::create_directory(folder_ + "/" + std::to_string(rank));
+    fs::create_symlink("../data", folder_ + "/" + std::to_string(rank) + "/link");
+  }
+  fs::create_directories(folder_ + "/else/where/0");
+  for (const char* kept : {"/data", "/else/where/0/link"}) std::ofstream(folder_ + kept);
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  on_ranks([&](std::shared_ptr<Group> group) {
+    AccessMode mode = kCreate;
+    mode.delete_on_close = true;
+    auto file = File::open(group, std::to_string(group->rank()) + "/link", mode, {});
+    ASSERT_TRUE(file) << file.error().text();
+    if (group->rank() == 0) fs::current_path(folder_ + "/else/where");
+    ASSERT_TRUE(group->barrier());
+    std::byte data[4] = {};
+    const Access access{
+        .direction = Direction::kWrite, .pointer = Pointer::kShared, .memory = {data, Pattern::run(0, 4)}};
+    const auto written = (*file)->transfer(access);
+    EXPECT_TRUE(written) << written.error().text();
+    ASSERT_TRUE(group->barrier());
+    const auto position = (*file)->position_shared();
+    ASSERT_TRUE(position) << position.error().text();
+    EXPECT_EQ(*position, 4 * group->size());
+    const auto beside = std::count_if(fs::directory_iterator(folder_), fs::directory_iterator(), [](const auto& each) {
+      return each.path().filename().string().starts_with("data.stridio-pointer");
+    });
+    EXPECT_EQ(beside, shared ? 0 : 1);
+    const Status closed = (*file)->close();
+    ASSERT_TRUE(closed) << closed.error().text();
+  });
+  fs::current_path(before);
+  EXPECT_EQ(fs::file_size(path()), 4U * static_cast<unsigned>(ranks)) << "a link goes, not what it leads to";
+  EXPECT_FALSE(fs::is_symlink(folder_ + "/0/link"));
+  EXPECT_TRUE(fs::exists(folder_ + "/else/where/0/link"));
 }
 
 TEST_P(FileTest, TheSharedPointerStartsAnewWithEachView) {

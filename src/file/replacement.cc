@@ -16,12 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMostTurns = 10;  // of others that become the file just when we come
 
-fs::path resolved(const std::string& path) {
-  std::error_code failed;
-  fs::path whole = fs::weakly_canonical(path, failed);
-  return failed ? fs::path(path) : whole;
-}
-
 // What opening `path` would say.
 Result<bool> exists_for(const std::string& path, const AccessMode& mode) {
   std::error_code failed;
@@ -55,14 +49,14 @@ Status copy_all(const std::string& from, Storage& to) {
 }  // namespace
 
 std::string Replacement::beside(const std::string& path) {
-  const fs::path whole = resolved(path);
+  const fs::path whole = resolved_posix(path);
   return (whole.parent_path() / fmt::format(".{}.stridio-commit", whole.filename().string())).string();
 }
 
 Result<std::unique_ptr<Replacement>> Replacement::begin(const std::string& path, const AccessMode& mode,
                                                         int permissions, const Open& open) {
   RETURN_IF_ERROR(exists_for(path, mode));
-  std::unique_ptr<Replacement> made(new Replacement(resolved(path).string(), beside(path)));
+  std::unique_ptr<Replacement> made(new Replacement(resolved_posix(path), beside(path)));
   RETURN_IF_ERROR(made->take(permissions, open));
   ASSIGN_OR_RETURN(const bool exists, exists_for(path, mode));  // by now: another's version may just have become it
   RETURN_IF_ERROR(made->storage_->resize(0));

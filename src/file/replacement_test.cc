@@ -155,6 +155,15 @@ TEST_P(ReplacementTest, DeletedOnCloseIsDeleted) {
   EXPECT_EQ(files(), 0);
 }
 
+TEST_P(ReplacementTest, ARelativeNameIsThatOfTheOpening) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  write_numbers("data", [&] { fs::current_path("/"); });
+  fs::current_path(before);
+  EXPECT_EQ(text_of(path()), numbers());
+  EXPECT_EQ(files(), 1);
+}
+
 TEST_P(ReplacementTest, AnIntervalFileIsItsOwn) {
   on_ranks([&](std::shared_ptr<Group> group) {
     for (const std::string_view prefix : {"interval:", ""}) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <climits>
 #include <mutex>
 #include <random>
 
@@ -144,6 +145,24 @@ class PointerInFile final : public SharedPointer {
   std::uint64_t mark_ = 0;  // of the file that this rank has used; 0: none yet
 };
 
+// What the first rank has, on all: whoever has it passes it on to one who has not.
+Status spread(Group& group, Span bytes) {
+  const int rank = group.rank();
+  for (int have = 1; have < group.size(); have *= 2) {
+    std::vector<Message> sends, receives;
+    if (rank < have && rank + have < group.size()) sends.push_back({rank + have, bytes});
+    if (rank >= have && rank < 2 * have) receives.push_back({rank - have, bytes});
+    RETURN_IF_ERROR(group.exchange(sends, receives));
+  }
+  return {};
+}
+
+// Where the pointer's file is, the first rank says: the others' names may be other links to the data, or start elsewhere.
+struct Place {
+  std::uint64_t mark;
+  char data[PATH_MAX + 1];  // cut where it is too long for any call, and stays so
+};
+
 }  // namespace
 
 Result<SharedState> share_state(Group& group, const std::string& path) {
@@ -154,8 +173,13 @@ Result<SharedState> share_state(Group& group, const std::string& path) {
     return SharedState{std::make_unique<PointerInMemory>(words[0], words[1], first),
                        reinterpret_cast<std::atomic<std::int32_t>*>(words + 2), nullptr};
   }
-  ASSIGN_OR_RETURN(const std::vector<std::uint64_t> marks, allgather(group, new_mark()));
-  const std::string beside = fmt::format("{}.stridio-pointer-{:x}", path, marks.front());
+  Place place{};
+  if (first) {
+    place.mark = new_mark();
+    resolved_posix(path).copy(place.data, PATH_MAX);
+  }
+  RETURN_IF_ERROR(spread(group, {reinterpret_cast<std::byte*>(&place), sizeof place}));
+  const std::string beside = fmt::format("{}.stridio-pointer-{:x}", place.data, place.mark);
   return SharedState{std::make_unique<PointerInFile>(beside, first), nullptr, nullptr};
 }
 

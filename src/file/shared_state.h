@@ -54,9 +54,9 @@ struct SharedState {
   std::unique_ptr<Atomicity> atomicity;          // from the first atomic mode on
 };
 
-// Collective. `path`: of the data; the file beside it, `path`.stridio-pointer-ID, exists from the pointer's first use to
-// its next reset. ID is of this open alone, so that neither another open of the same file nor what a killed program left
-// can be taken for it.
+// Collective. `path`: of the data, by the first rank's name; the file beside what that leads to, NAME.stridio-pointer-ID,
+// exists from the pointer's first use to its next reset. ID is of this open alone, so that neither another open of the
+// same file nor what a killed program left can be taken for it.
 Result<SharedState> share_state(Group& group, const std::string& path);
 
 }  // namespace stridio

@@ -26,6 +26,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -479,6 +480,15 @@ Result<FileId> find_posix(const std::string& path) {
   // NFS looks names up anew in a folder that it finds changed, which it asks the server for times and sizes only.
   if (ask(folder, AT_STATX_FORCE_SYNC) && ask(path, AT_STATX_DONT_SYNC)) return id_of(info);
   return fail_errno(errno, "looking up", path);
+}
+
+std::string resolved_posix(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  fs::path whole =
+      fs::absolute(path, failed);  // of what does not exist, the next step alone leaves a relative name as it is
+  if (!failed) whole = fs::weakly_canonical(whole, failed);
+  return failed ? path : whole.string();
 }
 
 Result<bool> is_locked_posix(const std::string& path, Extent range) {

@@ -18,6 +18,9 @@ struct FileId {
 Result<std::unique_ptr<Storage>> open_posix(const std::string& path, const OpenMode& mode, FileId* id = nullptr);
 // What the name leads to now: network file systems are asked anew what its folder has. kNoSuchFile.
 Result<FileId> find_posix(const std::string& path);
+// The absolute name, without symbolic links, of what the name leads to, which need not exist: the same file wherever the process
+// goes.
+std::string resolved_posix(const std::string& path);
 // Whether somebody holds an exclusive lock on some of the range. Takes none itself; asks a handle of its own.
 // kUnsupportedOperation where there are no locks.
 Result<bool> is_locked_posix(const std::string& path, Extent range);

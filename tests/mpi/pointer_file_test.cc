@@ -36,12 +36,13 @@ class PointerFile : public ::testing::Test {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
-  MPI_File open() const {
+  MPI_File open() const { return open(path_); }
+  static MPI_File open(const std::string& name) {
     MPI_Info info;
     MPI_Info_create(&info);
     MPI_Info_set(info, "stridio_node_ranks", "1");
     MPI_File fh = MPI_FILE_NULL;
-    EXPECT_MPI_OK(MPI_File_open(MPI_COMM_WORLD, path_.c_str(), MPI_MODE_RDWR | MPI_MODE_CREATE, info, &fh));
+    EXPECT_MPI_OK(MPI_File_open(MPI_COMM_WORLD, name.c_str(), MPI_MODE_RDWR | MPI_MODE_CREATE, info, &fh));
     MPI_Info_free(&info);
     EXPECT_MPI_OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     return fh;
@@ -110,6 +111,24 @@ TEST_F(PointerFile, TwoOpensOfOneFileHaveOneEach) {
   EXPECT_MPI_OK(write_shared(size_ + rank_));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(position(), 2 * size_);
+}
+
+// Each rank has a link of its own in a folder of its own, and goes elsewhere before the first use.
+TEST_F(PointerFile, IsOneForAllNamesOfTheFile) {
+  namespace fs = std::filesystem;
+  EXPECT_MPI_OK(MPI_File_close(&fh_));
+  const fs::path before = fs::current_path(), own = path_ + "." + std::to_string(rank_);
+  fs::create_directory(own);
+  fs::create_symlink(path_, own / "link");
+  fs::current_path(own);
+  fh_ = open("link");
+  fs::current_path(before);
+  for (int round = 0; round < 3; ++round) EXPECT_MPI_OK(write_shared(round * size_ + rank_));
+  EXPECT_EQ(side_files().size(), 1u);
+  expect_each_once(3 * size_);
+  EXPECT_EQ(position(), 3 * size_);
+  EXPECT_EQ(std::distance(fs::directory_iterator(own), fs::directory_iterator()), 1);
+  fs::remove_all(own);
 }
 
 TEST_F(PointerFile, LeftByAKilledProgramIsNotTakenForOurs) {
