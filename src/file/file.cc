@@ -246,6 +246,7 @@ Status FileImpl::set_hints(const HintList& hints) {
 Status FileImpl::begin() {
   ASSIGN_OR_RETURN(shared_, share_state(*parts_.group, parts_.path));
   if (parts_.mode.delete_on_close) removed_ = absolute(parts_.path);
+  if (parts_.caches && parts_.mode.writes() && parts_.group->node_count() > 1) parts_.storage->keep_apart();
   if (parts_.interval && parts_.mode.writes()) RETURN_IF_ERROR(refresh());  // the first rank has begun it
   RETURN_IF_ERROR(show_writes());
   if (parts_.mode.append) {

@@ -1,6 +1,7 @@
 // Nodes that cache a file each for itself, as those of NFS do: what all see after a sync.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 #include <numeric>
 
@@ -11,7 +12,8 @@
 namespace stridio {
 namespace {
 
-// A node's storage: what it has once seen stays as it was, and what is written stays here, until it is told otherwise.
+// A node's storage: what it has once seen stays as it was, and what is written stays here, until it is told otherwise. What
+// goes from here are the pages that were written to, as they are here, unless a range is locked on the node.
 class Caching final : public Wrapped {
  public:
   using Wrapped::Wrapped;
@@ -24,8 +26,10 @@ class Caching final : public Wrapped {
   Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
     const std::scoped_lock lock(mutex_);
     RETURN_IF_ERROR(fill());
-    dirty_.insert(dirty_.end(), extents.begin(), extents.end());
-    return kept_->writev(extents, memory);
+    ASSIGN_OR_RETURN(const Transferred moved, kept_->writev(extents, memory));
+    ASSIGN_OR_RETURN(const Bytes size, kept_->size());
+    for (const Extent& each : extents) dirty_.push_back(locks_ > 0 ? each : intersect(pages_of(each), {0, size}));
+    return moved;
   }
   Result<Transferred> map(Extent, bool, const MapBody&) override {
     return fail(Code::kUnsupportedOperation, "mapping");
@@ -50,6 +54,11 @@ class Caching final : public Wrapped {
     kept_ = nullptr;
     return {};
   }
+  void keep_apart() override { ++locks_; }
+  Status close() override {
+    const std::scoped_lock lock(mutex_);
+    return write_back();
+  }
   // What is written under a lock, who has it next sees.
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     ASSIGN_OR_RETURN(auto held, Wrapped::lock(range, mode));
@@ -61,14 +70,24 @@ class Caching final : public Wrapped {
  private:
   class Held final : public RangeLock {
    public:
-    Held(Caching& storage, std::unique_ptr<RangeLock> lock) : storage_(storage), lock_(std::move(lock)) {}
-    ~Held() override { EXPECT_TRUE(storage_.sync()); }
+    Held(Caching& storage, std::unique_ptr<RangeLock> lock) : storage_(storage), lock_(std::move(lock)) {
+      ++storage_.locks_;
+    }
+    ~Held() override {
+      EXPECT_TRUE(storage_.sync());
+      --storage_.locks_;
+    }
 
    private:
     Caching& storage_;
     const std::unique_ptr<RangeLock> lock_;
   };
 
+  static Extent pages_of(Extent range) {
+    constexpr Bytes kPage = 4096;
+    const Offset first = range.offset / kPage * kPage;
+    return {first, (range.end() + kPage - 1) / kPage * kPage - first};
+  }
   Status fill() {
     if (kept_) return {};
     kept_ = open_memory(make_memory_file());
@@ -93,6 +112,7 @@ class Caching final : public Wrapped {
   std::mutex mutex_;
   std::unique_ptr<Storage> kept_;  // null: nothing
   std::vector<Extent> dirty_;
+  std::atomic<int> locks_ = 0;
 };
 
 class Refresh : public ::testing::TestWithParam<std::tuple<int, bool>> {
@@ -100,9 +120,8 @@ class Refresh : public ::testing::TestWithParam<std::tuple<int, bool>> {
   // Each rank on a node of its own.
   void on_ranks(const std::function<void(FileImpl&, Group&)>& body) {
     const auto [ranks, intervals] = GetParam();
-    const auto inner = make_memory_file();
     run_threads(ranks, {.ranks_per_node = 1}, [&](Group& group) {
-      std::unique_ptr<Storage> storage = std::make_unique<Caching>(open_memory(inner));
+      std::unique_ptr<Storage> storage = std::make_unique<Caching>(open_memory(inner_));
       IntervalFile* interval = nullptr;
       if (intervals) {
         auto opened = IntervalFile::open(group, std::move(storage), true);
@@ -125,6 +144,7 @@ class Refresh : public ::testing::TestWithParam<std::tuple<int, bool>> {
       EXPECT_TRUE(closed) << closed.error().text();
     });
   }
+  const std::shared_ptr<MemoryFile> inner_ = make_memory_file();
   static Access access_of(Direction direction, bool together, Offset at, std::vector<int>& numbers) {
     Access access{.direction = direction, .collective = together, .offset = at * Bytes{sizeof(int)}};
     const Bytes length = std::ssize(numbers) * Bytes{sizeof(int)};
@@ -168,6 +188,17 @@ TEST_P(Refresh, ASizeIsSeenByAll) {
     ASSERT_TRUE(file.set_size(1000));
     EXPECT_EQ(*file.size(), 1000);
   });
+}
+
+// Each node knows of its own ones only.
+TEST_P(Refresh, WhatNodesWriteSideBySideStays) {
+  on_ranks([](FileImpl& file, Group& group) { write(file, group.rank(), group.rank()); });
+  on_ranks([](FileImpl& file, Group& group) {
+    EXPECT_EQ(read(file, group.size()), numbers(0, group.size())) << "of a new file";
+    ASSERT_TRUE(group.barrier());
+    for (int turn = 1; turn < 4; ++turn) write(file, group.rank(), 100 * turn + group.rank());
+  });
+  on_ranks([](FileImpl& file, Group& group) { EXPECT_EQ(read(file, group.size()), numbers(300, group.size())); });
 }
 
 // Which MPI does not promise, and interval files do.

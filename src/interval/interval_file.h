@@ -93,6 +93,7 @@ class IntervalFile final : public Storage {
   // Of this process's bytes alone: only commit() makes a generation of them.
   Status sync() override { return storage_->sync(); }
   Status refresh() override { return storage_->refresh(); }
+  void keep_apart() override { storage_->keep_apart(); }
   // They are stored together.
   void expect_write(Bytes bytes) override;
   // Of the lock managers' ranges alone (kIntervalLocks): they tell the ranks of this handle apart.

@@ -25,6 +25,7 @@ class ForwardingStorage : public Storage {
   Status reserve(Bytes size) override { return to_.reserve(size); }
   Status sync() override { return to_.sync(); }
   Status refresh() override { return to_.refresh(); }
+  void keep_apart() override { to_.keep_apart(); }
   Status close() override { return to_.close(); }
   void expect_sync() override { to_.expect_sync(); }
   void expect_write(Bytes bytes) override { to_.expect_write(bytes); }

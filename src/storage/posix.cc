@@ -100,6 +100,8 @@ constexpr unsigned long kXfs = 0x58465342;
 
 // No byte of any file, nor of a range that is locked to keep others out: what is locked to see what other machines wrote.
 constexpr Extent kRefreshed{std::numeric_limits<Offset>::max() - 2, 1};
+// Another one: what is locked for as long as the file is open.
+constexpr Extent kKeptApart{std::numeric_limits<Offset>::max() - 4, 1};
 
 // File systems whose only writers are this machine's processes, through one page cache: on a network's, a page that is
 // written back whole would take other machines' bytes in it along.
@@ -136,6 +138,7 @@ class PosixStorage final : public Storage {
   Status reserve(Bytes size) override;
   Status sync() override;
   Status refresh() override;
+  void keep_apart() override;
   Status close() override;
   void expect_sync() override { expects_sync_ = true; }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override;
@@ -386,6 +389,15 @@ Status PosixStorage::refresh() {
   struct statx info;
   if (::statx(fd_, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &info) == 0) return {};
   return fail_errno(errno, "asking for what other machines have written", path_);
+}
+
+// An NFS client writes a page that it has cached as a whole, though one byte of it was written, unless a range of the file is
+// locked on its machine: where it does not know of what others have written meanwhile, it would write over that. Every process
+// has a lock of its own, since that of another one goes when that closes the file.
+void PosixStorage::keep_apart() {
+  if (!caches_ || !mode_.write || !mode_.read) return;
+  struct flock lock = flock_of(kKeptApart, F_RDLCK);
+  uninterrupted([&] { return calls_.lock(fd_, F_OFD_SETLK, &lock); });
 }
 
 // Linux has given the descriptor back whatever close returns: one that was interrupted is not called again.

@@ -348,6 +348,56 @@ TEST_F(Posix, WhatOtherMachinesWroteIsAskedForOnNfsAlone) {
   EXPECT_EQ(refresh(EIO).error().code, Code::kIo);
 }
 
+// By a lock that no machine is in another's way with, which is held until the close, whatever is refreshed meanwhile.
+TEST_F(Posix, WritersOfSeveralMachinesAreKeptApartOnNfsAlone) {
+  static int asked, why;
+  PosixCalls calls;
+  calls.lock = [](int fd, int command, struct flock* range) {
+    ++asked;
+    EXPECT_EQ(command, F_OFD_SETLK) << "nobody is waited for";
+    return why == 0 ? ::fcntl(fd, command, range) : (errno = why, -1);
+  };
+  const auto kept_apart = [&](const OpenMode& mode = kCreate) {
+    auto storage = open(calls, mode);
+    asked = 0;
+    storage->keep_apart();
+    return storage;
+  };
+  // Who would have all bytes that no file has.
+  const auto is_held = [&] {
+    const int fd = ::open(path_.c_str(), O_RDWR);
+    struct flock range {};
+    range.l_type = F_WRLCK;
+    range.l_start = Offset{1} << 62;
+    EXPECT_EQ(::fcntl(fd, F_OFD_GETLK, &range), 0);
+    ::close(fd);
+    EXPECT_TRUE(range.l_type != F_WRLCK);
+    return range.l_type == F_RDLCK;
+  };
+  kept_apart();
+  EXPECT_EQ(asked, 0) << "one page cache is enough";
+  calls.fstatfs = [](int, struct statfs* info) {
+    info->f_type = NFS_SUPER_MAGIC;
+    return 0;
+  };
+  kept_apart({.read = true});
+  EXPECT_EQ(asked, 0) << "who writes nothing writes nothing back";
+  {
+    const auto one = kept_apart(), other = kept_apart();
+    EXPECT_TRUE(one->refresh());
+    EXPECT_TRUE(other->refresh());
+    EXPECT_TRUE(is_held());
+    EXPECT_TRUE(one->close());
+    EXPECT_TRUE(is_held()) << "the other's";
+    EXPECT_TRUE(other->close());
+    EXPECT_FALSE(is_held());
+  }
+  for (const int sys_errno : {EAGAIN, ENOLCK, ENOSYS, EIO}) {
+    why = sys_errno;
+    EXPECT_TRUE(kept_apart()->write({0, 1}, reinterpret_cast<const std::byte*>("x"))) << "it goes on without";
+  }
+}
+
 TEST_F(Posix, WhatWillBeSyncedIsOnItsWayAtOnce) {
   static std::vector<Extent> begun;
   begun.clear();

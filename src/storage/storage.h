@@ -95,6 +95,9 @@ class Storage {
   // Where Caps::caches says that a machine may not see of itself what others write: what they have synced or refreshed before,
   // every access that begins after this sees.
   virtual Status refresh() { return {}; }
+  // Of such a storage, by who writes to it on one of several machines: what its machine writes back from now on, until the
+  // close, are the bytes that were written there and no others around them, where that can be had. Waits for nobody.
+  virtual void keep_apart() {}
   // The last call but for those that release locks, of anything; again, it does nothing. A failure tells of writes that the
   // system had put off and that no sync() has asked for: NFS and FUSE may find a quota or a full disk only now. The storage is
   // closed even so. The destructor closes what is not closed, and tells nobody.

@@ -60,6 +60,7 @@ class WatchedStorage final : public Storage {
   Status reserve(Bytes size) override { return note(storage_->reserve(size)); }
   Status sync() override { return note(storage_->sync()); }
   Status refresh() override { return note(storage_->refresh()); }
+  void keep_apart() override { storage_->keep_apart(); }
   Status close() override { return note(storage_->close()); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     if (!watch_.has_locks) return fail(Code::kUnsupportedOperation, "no locks here");

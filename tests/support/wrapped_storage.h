@@ -24,6 +24,7 @@ class Wrapped : public Storage {
   Status reserve(Bytes size) override { return inner_->reserve(size); }
   Status sync() override { return inner_->sync(); }
   Status refresh() override { return inner_->refresh(); }
+  void keep_apart() override { inner_->keep_apart(); }
   Status close() override { return inner_->close(); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override { return inner_->lock(range, mode); }
   bool has_locks() override { return inner_->has_locks(); }

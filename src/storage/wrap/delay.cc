@@ -39,6 +39,7 @@ class DelayedStorage final : public Storage {
   void expect_sync() override { storage_->expect_sync(); }
   Status sync() override { return delayed(storage_->sync()); }
   Status refresh() override { return delayed(storage_->refresh()); }
+  void keep_apart() override { storage_->keep_apart(); }
   Status close() override { return delayed(storage_->close()); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return delayed(storage_->lock(range, mode));

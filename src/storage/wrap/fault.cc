@@ -64,6 +64,7 @@ class FaultyStorage final : public Storage {
     RETURN_IF_ERROR(pass(kFaultRefresh));
     return storage_->refresh();
   }
+  void keep_apart() override { storage_->keep_apart(); }
   Status close() override {
     const Status passed = pass(kFaultClose);  // it is closed all the same
     const Status closed = storage_->close();

@@ -61,6 +61,7 @@ class TracedStorage final : public Storage {
     return single(counters_->sync, [&] { return storage_->sync(); });
   }
   Status refresh() override { return storage_->refresh(); }
+  void keep_apart() override { storage_->keep_apart(); }
   Status close() override { return storage_->close(); }
   Result<std::unique_ptr<RangeLock>> lock(Extent range, LockMode mode) override {
     return single(counters_->lock, [&] { return storage_->lock(range, mode); });
