@@ -102,13 +102,14 @@ std::optional<std::string> FileTrial::wrong_failure() {
     if (fails) failed |= set_of(rank);
   }
   const Ownership& owners = step_->owners();
-  const Image image = world_.contents();
+  Image image = world_.contents();
   for (std::size_t at = 0; at < std::max(image.size(), world_.image.size()); ++at) {
     if (static_cast<Offset>(at) < owners.upper() && owners.at(static_cast<Offset>(at)) != 0) continue;
     const std::byte was = at < world_.image.size() ? world_.image[at] : std::byte{0};
     if (at >= image.size() || image[at] != was)
       return fmt::format("byte {} of the file changed, which nobody asked for", at);
   }
+  world_.image = std::move(image);  // the close may fail, too
   return std::nullopt;
 }
 
