@@ -89,7 +89,7 @@ bool measure_lag() {
 
 bool gains_by_streaming() {
 #ifdef __x86_64__
-  static const bool gains = has_vectors() && __builtin_cpu_is("amd") && !__builtin_cpu_supports("avx512f");
+  static const bool gains = has_vectors() && __builtin_cpu_is("amd");
   return gains;
 #else
   return false;

@@ -38,7 +38,7 @@ class Streaming {
  public:
   static constexpr std::size_t kLeast = std::size_t{4} << 20;  // a core's share of the last cache, as a rule
 
-  // Streams kLeast bytes and more, on AMD's processors without AVX-512 (measured on Zen 3).
+  // Streams kLeast bytes and more, on AMD's processors (measured on Zen 3 and 4).
   explicit Streaming(std::size_t bytes);
   ~Streaming();
   Streaming(const Streaming&) = delete;

@@ -387,7 +387,7 @@ std::vector<Way> ways() {
     all.push_back({by_short_folding_and_instruction, by_short_folding<Copies::kCached>, kLeastShort, by_streaming});
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vbmi"))
-    all.push_back({by_folding_or_instruction, by_folding<true>, 2 * kLine});
+    all.push_back({by_folding_or_instruction, by_folding<true>, 2 * kLine, by_streaming});
 #endif
   return all;
 }
