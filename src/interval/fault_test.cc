@@ -8,7 +8,6 @@
 
 #include "interval/faulty.h"
 #include "interval/interval_file.h"
-#include "support/wrapped_storage.h"
 
 namespace stridio {
 namespace {
@@ -35,15 +34,6 @@ TEST(Creation, CanBeRepeated) {
 
 // A commit is whole: where a write has failed there is none, until what it was to write has been written or is cut off.
 TEST(FailedWrites, AreRepeatedBeforeACommit) {
-  class Full : public Wrapped {
-   public:
-    using Wrapped::Wrapped;
-    Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
-      if (full) return fail(Error{.code = Code::kNoSpace, .what = "writing", .sys_errno = ENOSPC});
-      return Wrapped::writev(extents, memory);
-    }
-    bool full = false;
-  };
   enum { kBySelf, kByAnother, kCutOff, kNever };
   constexpr Bytes kHalf = 50000;
   for (const int way : {kBySelf, kByAnother, kCutOff, kNever}) {

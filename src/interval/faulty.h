@@ -7,8 +7,20 @@
 #include "interval/testing.h"
 #include "storage/memory.h"
 #include "storage/wrap/fault.h"
+#include "support/wrapped_storage.h"
 
 namespace stridio {
+
+// Has no space where it is told so.
+class Full : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    if (full) return fail(Error{.code = Code::kNoSpace, .what = "writing", .sys_errno = ENOSPC});
+    return Wrapped::writev(extents, memory);
+  }
+  bool full = false;
+};
 
 // A file of three ranks' interleaved blocks, in two generations.
 class Faulty : public ::testing::Test {

@@ -252,7 +252,7 @@ void IntervalFile::Failed::forget(const IntervalMap& written) {
 
 // A commit does, at which others have `now`.
 void IntervalFile::Failed::tell(IntervalMap now) {
-  told = all();
+  told = overlaid(fresh, told);
   fresh = {};
   others = std::move(now);
 }

@@ -172,7 +172,6 @@ class IntervalFile final : public Storage {
     Error why;
 
     bool empty() const { return fresh.empty() && told.empty(); }
-    IntervalMap all() const { return overlaid(fresh, told); }
     void note(const IntervalMap& bytes, const Error& error);
     void forget(const IntervalMap& written);
     void tell(IntervalMap now);

@@ -4,11 +4,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "group/threads.h"
-#include "interval/check.h"
-#include "interval/testing.h"
-#include "storage/memory.h"
-#include "support/wrapped_storage.h"
+#include "interval/faulty.h"
 
 namespace stridio {
 namespace {
@@ -201,15 +197,6 @@ TEST(Syncs, ThatFailLoseNothingInTheSameCell) {
 // What another rank had written before, a fill value say, is no excuse for what could not be written; what it writes after a commit
 // has told so is.
 TEST(Writes, ThatFailAreNotReplacedByOlderOnes) {
-  class Full : public Wrapped {
-   public:
-    using Wrapped::Wrapped;
-    Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
-      if (full) return fail(Error{.code = Code::kNoSpace, .what = "writing", .sys_errno = ENOSPC});
-      return Wrapped::writev(extents, memory);
-    }
-    bool full = false;
-  };
   constexpr Extent kPlace{1000, 5000};
   std::vector<Extent> pieces;
   for (Offset at = kPlace.offset; at < kPlace.end(); at += 50) pieces.push_back({at, 50});
