@@ -8,7 +8,10 @@
 //     marks are beyond n - slots. So nobody wants what was in the slot, and nobody can claim it for a number that somebody has still to
 //     get at: those lie less than `slots` apart. The rank with the least mark can always go on: its number is there, being fetched by
 //     somebody who waits for nobody, or can be claimed.
-//  3. What changes a mark or a state rings the bell; who can do nothing sleeps until it rings.
+//  3. Who can do nothing sleeps until the block that it wants first is there, if somebody fetches that, or else until the marks
+//     have passed one more quarter of the slots: to be woken for a single block takes as long as to copy its pieces. The last mark to pass
+//     a quarter's end rings. Nobody sleeps on who could go on: the block is `slots` or more beyond the least mark that was
+//     seen, so that a quarter ends between the two.
 //  4. A block that cannot be fetched, or is damaged, is there all the same, and marked as failed: who wants some of it reads what it wants of
 //     the window by itself, and finds out what the matter is. So do ranks with too many pieces in a window to be kept, or with so few of
 //     so many blocks that these would be fetched for little. Who fails moves its mark behind everything, so that nobody waits for
@@ -36,9 +39,6 @@ constexpr std::size_t kLine = 64;             // of the cache: what different ra
 constexpr std::size_t kMostRanges = 1 << 17;  // of file or memory at once
 constexpr std::uint64_t kBehindAll = std::numeric_limits<std::uint64_t>::max();
 
-// So that ranks seldom wait for each other, but where they would take too much memory.
-int slots_for(int ranks) { return std::max(std::min(8 * ranks, 256), 2 * ranks); }
-
 enum class Phase : std::uint64_t { kNone, kFetching, kThere, kFailed };
 
 struct alignas(kLine) Mark {
@@ -47,6 +47,7 @@ struct alignas(kLine) Mark {
 
 struct alignas(kLine) Slot {
   std::atomic<std::uint64_t> state;  // 4 * number + Phase
+  Bell bell;                         // rings when its block has been fetched
 };
 
 constexpr std::uint64_t state_of(std::uint64_t number, Phase phase) {
@@ -56,28 +57,28 @@ constexpr std::uint64_t state_of(std::uint64_t number, Phase phase) {
 // Where things stand in the shared memory.
 class Board {
  public:
-  Board(SharedMemory memory, int ranks) : base_(memory.data), ranks_(ranks), slots_(slots_for(ranks)) {}
+  Board(SharedMemory memory, int ranks, int slots) : base_(memory.data), ranks_(ranks), slots_(slots) {}
 
   // Blocks begin with pages, as they do in the file: so the kernel copies them fastest.
-  static Bytes head_bytes(int ranks) {
+  static Bytes head_bytes(int ranks, int slots) {
     const auto head = static_cast<Bytes>(kLine + sizeof(Mark) * static_cast<std::size_t>(ranks) +
-                                         sizeof(Slot) * static_cast<std::size_t>(slots_for(ranks)));
+                                         sizeof(Slot) * static_cast<std::size_t>(slots));
     return (head + Profile::kPage - 1) / Profile::kPage * Profile::kPage;
   }
-  static Bytes bytes(int ranks) { return head_bytes(ranks) + slots_for(ranks) * StoredRead::kBlock; }
+  static Bytes bytes(int ranks, int slots) { return head_bytes(ranks, slots) + slots * StoredRead::kBlock; }
 
-  void clear() const { std::memset(base_, 0, static_cast<std::size_t>(head_bytes(ranks_))); }
+  void clear() const { std::memset(base_, 0, static_cast<std::size_t>(head_bytes(ranks_, slots_))); }
   std::uint64_t slots() const { return static_cast<std::uint64_t>(slots_); }
+  // Rings when all marks have passed one more quarter of the slots.
   Bell& bell() const { return *reinterpret_cast<Bell*>(base_); }
   Mark& mark(int rank) const { return reinterpret_cast<Mark*>(base_ + kLine)[rank]; }
   Slot& slot(std::uint64_t number) const { return reinterpret_cast<Slot*>(&mark(ranks_))[number % slots()]; }
   std::byte* block(std::uint64_t number) const {
-    return base_ + head_bytes(ranks_) + static_cast<Bytes>(number % slots()) * StoredRead::kBlock;
+    return base_ + head_bytes(ranks_, slots_) + static_cast<Bytes>(number % slots()) * StoredRead::kBlock;
   }
   std::uint64_t least_mark() const {
     std::uint64_t least = kBehindAll;
-    for (int rank = 0; rank < ranks_; ++rank)
-      least = std::min(least, mark(rank).number.load(std::memory_order_acquire));
+    for (int rank = 0; rank < ranks_; ++rank) least = std::min(least, mark(rank).number.load());
     return least;
   }
 
@@ -91,7 +92,7 @@ class StoredOrder {
   StoredOrder(Group& group, SharedMemory memory, Storage& storage, const CollectivePlan& plan, const Pattern& file,
               const Memory& to, Times& times)
       : group_(group),
-        board_(memory, group.size()),
+        board_(memory, group.size(), plan.stored_blocks),
         storage_(storage),
         plan_(plan),
         file_(file),
@@ -204,10 +205,16 @@ Status StoredOrder::read_together(std::uint64_t first_number, std::uint64_t end_
   failed_ = false;
   while (next_ < wanted_.size()) {
     move_mark(wanted_[next_].number);
-    const std::uint32_t heard = board_.bell().rings.load(std::memory_order_acquire);
+    Slot& slot = board_.slot(wanted_[next_].number);
+    const std::uint32_t fetched = slot.bell.rings.load(), freed = board_.bell().rings.load();
     if (take_one() || fetch_one()) continue;
+    const std::uint64_t state = slot.state.load(std::memory_order_acquire);
+    const std::uint64_t fetching = state_of(wanted_[next_].number, Phase::kFetching);
+    if (state > fetching) continue;
     const Stopwatch watch(times_.waiting);
-    RETURN_IF_ERROR(group_.await(board_.bell(), heard, [&] { return late(); }));
+    const auto for_whom = [&] { return late(); };
+    RETURN_IF_ERROR(state == fetching ? group_.await(slot.bell, fetched, for_whom)
+                                      : group_.await(board_.bell(), freed, for_whom));
   }
   move_mark(end_number);
   if (failed_) return read_alone();
@@ -275,7 +282,7 @@ bool StoredOrder::fetch_one() {
     });
     ++moved_.requests;
     state.store(state_of(wanted.number, right ? Phase::kThere : Phase::kFailed), std::memory_order_release);
-    board_.bell().ring();
+    board_.slot(wanted.number).bell.ring();
     return true;
   }
   return false;
@@ -298,9 +305,12 @@ void StoredOrder::take(Wanted& wanted) {
 
 void StoredOrder::move_mark(std::uint64_t number) {
   std::atomic<std::uint64_t>& mine = board_.mark(group_.rank()).number;
-  if (mine.load(std::memory_order_relaxed) == number) return;
-  mine.store(number, std::memory_order_release);
-  board_.bell().ring();
+  const std::uint64_t before = mine.load(std::memory_order_relaxed);
+  if (before == number) return;
+  mine.store(number);
+  const std::uint64_t quarter = std::max<std::uint64_t>(board_.slots() / 4, 1);
+  const std::uint64_t next = (before / quarter + 1) * quarter;
+  if (number >= next && board_.least_mark() >= next) board_.bell().ring();
 }
 
 // The others with the least mark.
@@ -319,6 +329,6 @@ Result<Transferred> in_stored_order(Group& group, SharedMemory memory, Storage& 
   return StoredOrder(group, memory, storage, plan, file, to, times).run();
 }
 
-Bytes shared_for_stored_order(int ranks) { return Board::bytes(ranks); }
+Bytes shared_for_stored_order(const CollectivePlan& plan, int ranks) { return Board::bytes(ranks, plan.stored_blocks); }
 
 }  // namespace stridio

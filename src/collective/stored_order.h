@@ -13,6 +13,6 @@ namespace stridio {
 Result<Transferred> in_stored_order(Group& group, SharedMemory memory, Storage& storage, const CollectivePlan& plan,
                                     const Pattern& file, const Memory& to, Times& times);
 // How much of that it takes.
-Bytes shared_for_stored_order(int ranks);
+Bytes shared_for_stored_order(const CollectivePlan& plan, int ranks);
 
 }  // namespace stridio

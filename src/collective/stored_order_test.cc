@@ -146,11 +146,12 @@ struct Wanted {
 };
 
 Result<Transferred> read(Group& group, Storage& storage, const Wanted& wanted, Extent range, Bytes window,
-                         std::byte* to) {
+                         std::byte* to, int blocks = CollectivePlan{}.stored_blocks) {
   CollectivePlan plan;
   plan.in_stored_order = range;
   plan.stored_window = window;
-  const auto shared = group.shared(shared_for_stored_order(group.size()));
+  plan.stored_blocks = blocks;
+  const auto shared = group.shared(shared_for_stored_order(plan, group.size()));
   EXPECT_TRUE(shared && shared->length > 0);
   Times times;
   return in_stored_order(group, *shared, storage, plan, wanted.file, {to, wanted.memory}, times);
@@ -163,7 +164,8 @@ Extent range_of(std::span<const Wanted> wanted) {
 }
 
 // Reads by one group, as often as is said, and looks whether it is what is there.
-void expect_reads(Elsewhere& storage, std::span<const Wanted> wanted, Bytes window, int times) {
+void expect_reads(Elsewhere& storage, std::span<const Wanted> wanted, Bytes window, int times,
+                  int blocks = CollectivePlan{}.stored_blocks) {
   const Extent range = range_of(wanted);
   run_threads(static_cast<int>(wanted.size()), {}, [&](Group& group) {
     const Wanted& mine = wanted[static_cast<std::size_t>(group.rank())];
@@ -176,7 +178,7 @@ void expect_reads(Elsewhere& storage, std::span<const Wanted> wanted, Bytes wind
       expected[static_cast<std::size_t>(to[i] - lowest)] = storage.all()[static_cast<std::size_t>(from[i])];
     for (int i = 0; i < times; ++i) {
       got.assign(expected.size(), std::byte{0x55});
-      const auto moved = read(group, storage, mine, range, window, got.data() - lowest);
+      const auto moved = read(group, storage, mine, range, window, got.data() - lowest, blocks);
       ASSERT_TRUE(moved) << moved.error().text();
       EXPECT_EQ(moved->bytes, present);
       EXPECT_EQ(moved->eof, present < mine.file.size());
@@ -200,7 +202,7 @@ TEST(StoredOrder, RandomPatternsAreRead) {
       const Pattern file = pick(random, 0, 9) == 0 ? Pattern() : testing::random_ascending(random, shape, size + 1000);
       wanted.push_back({file, testing::random_memory(random, file.size())});
     }
-    expect_reads(storage, wanted, pick(random, 1 << 16, 4 << 20), 2);
+    expect_reads(storage, wanted, pick(random, 1 << 16, 4 << 20), 2, static_cast<int>(pick(random, 1, 32)));
   }
 }
 
@@ -224,6 +226,14 @@ TEST(StoredOrder, EachBlockIsFetchedOnce) {
       EXPECT_LE(storage.fetched(block), 1) << "one may have nothing but bytes that are nobody's";
     EXPECT_EQ(storage.reads_alone, 0);
   }
+}
+
+// Whoever waits for a slot is woken, also where there are fewer than ranks.
+TEST(StoredOrder, AnyNumberOfSlotsWillDo) {
+  constexpr Bytes kSize = Bytes{12} << 20;
+  Random random(10);
+  Elsewhere storage(random, kSize, 3000);
+  for (const int blocks : {1, 2, 3, 4, 5, 9}) expect_reads(storage, in_turns(7, kSize / 7 * 7, 4096), kSize, 5, blocks);
 }
 
 // Meanwhile the others go on, to the end.

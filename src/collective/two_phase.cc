@@ -216,7 +216,7 @@ void TwoPhase::move(const std::vector<Round>& rounds) {
 Result<Transferred> two_phase(Group& group, Storage& storage, const CollectivePlan& plan, Direction direction,
                               const Pattern& file, const Memory& memory, const Known& known, Times& times) {
   if (!plan.in_stored_order.empty()) {
-    ASSIGN_OR_RETURN(const SharedMemory shared, group.shared(shared_for_stored_order(group.size())));
+    ASSIGN_OR_RETURN(const SharedMemory shared, group.shared(shared_for_stored_order(plan, group.size())));
     if (shared.length > 0) return in_stored_order(group, shared, storage, plan, file, memory, times);
   }
   if (group.node_count() == 1) {

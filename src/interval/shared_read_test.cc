@@ -626,6 +626,7 @@ TEST(StoredRead, RandomReadersReadTogether) {
     CollectivePlan plan;
     plan.in_stored_order = {0, std::ssize(written.oracle.bytes) + 30000};
     plan.stored_window = draw(random, 200000, 1500000);
+    plan.stored_blocks = static_cast<int>(draw(random, 1, 40));
     run_threads(static_cast<int>(readers.size()), {}, [&](Group& group) {
       const std::vector<Extent>& wanted = readers[static_cast<std::size_t>(group.rank())].wanted;
       auto file = IntervalFile::open(group, open_memory(written.file, {.read = true}), false);
@@ -637,7 +638,7 @@ TEST(StoredRead, RandomReadersReadTogether) {
       }
       const Pattern pattern = wanted.empty() ? Pattern() : Pattern::extents(wanted);
       Data got(static_cast<std::size_t>(pattern.size()), std::byte{0x55});
-      const auto shared = group.shared(shared_for_stored_order(group.size()));
+      const auto shared = group.shared(shared_for_stored_order(plan, group.size()));
       ASSERT_TRUE(shared && shared->length > 0);
       Times times;
       const auto moved =
@@ -702,7 +703,7 @@ Status read_turns_in_stored_order(const Turns& turns, const std::function<std::v
     CollectivePlan plan;
     plan.in_stored_order = {0, Turns::kSize};
     plan.stored_window = Turns::kSize;
-    const auto shared = group.shared(shared_for_stored_order(group.size()));
+    const auto shared = group.shared(shared_for_stored_order(plan, group.size()));
     ASSERT_TRUE(shared && shared->length > 0);
     Times times;
     const auto moved = in_stored_order(group, *shared, **opened, plan, Pattern::extents(wanted),

@@ -396,6 +396,12 @@ Bytes stored_window(const Totals& totals) {
   return std::clamp<Bytes>(static_cast<Bytes>(apiece * kStoredPieces), kBytesAnAggregator, kStoredWindow);
 }
 
+// So many that ranks seldom wait for each other; but where they share cores, few enough to stay in the caches.
+int stored_blocks(int ranks, int workers) {
+  const int most = std::clamp(8 * workers, 32, 256);
+  return std::max(std::min(8 * ranks, most), 2 * ranks);
+}
+
 }  // namespace
 
 const char* name_of(Strategy strategy) {
@@ -534,6 +540,7 @@ CollectivePlan plan_collective(Direction direction, std::span<const RankShape> r
   if (totals.in_stored_order) {
     plan.in_stored_order = {totals.lower, totals.span()};
     plan.stored_window = stored_window(totals);
+    plan.stored_blocks = stored_blocks(static_cast<int>(std::ssize(ranks)), totals.workers);
   }
   plan.may_modify_holes = rules.may_modify_holes && totals.locks;
   plan.lock_writes = totals.locks;

@@ -102,6 +102,7 @@ struct CollectivePlan {
   // Not empty: ranks that share memory read all between by Storage::read_stored(), so much at a time.
   Extent in_stored_order = {};
   Bytes stored_window = 0;
+  int stored_blocks = 32;  // in memory at once
   bool may_modify_holes = false;
   bool lock_writes = false;
   bool verifies_together = false;  // an independent read, by Storage::share_read()

@@ -608,6 +608,7 @@ TEST(CollectivePlan, ReadersOfOneNodeGoInStoredOrder) {
     Direction direction = Direction::kRead;
     std::int64_t pieces = 5000;
     int nodes = 1;
+    int cores = 2;
     bool last_shares = true;
     std::string force = {};
   };
@@ -626,7 +627,7 @@ TEST(CollectivePlan, ReadersOfOneNodeGoInStoredOrder) {
       RequestShape request = shape_of(drawn.direction, file, Pattern::run(0, file.size()));
       if (drawn.pieces > 0) request.stored = {.pieces = drawn.pieces, .touched = 4 * file.size()};
       request.pieces_together = drawn.pieces;
-      ranks.push_back(rank_shape(request, file, plan_access(request, caps, profile, {}), caps, 2));
+      ranks.push_back(rank_shape(request, file, plan_access(request, caps, profile, {}), caps, drawn.cores));
       ranks.back().shares_reads = rank + 1 < drawn.files.size() || drawn.last_shares;
     }
     return plan_collective(drawn.direction, ranks, topology, profile, rules);
@@ -635,6 +636,10 @@ TEST(CollectivePlan, ReadersOfOneNodeGoInStoredOrder) {
   EXPECT_EQ(turns.strategy, Strategy::kTwoPhase);
   EXPECT_EQ(turns.in_stored_order, (Extent{0, Bytes{16000} * 4096}));
   EXPECT_GE(turns.stored_window, Bytes{16} << 20);
+  EXPECT_EQ(turns.stored_blocks, 32);
+  EXPECT_EQ(plan({.files = interleaved(16, 1000, 4096)}).stored_blocks, 32) << "two cores";
+  EXPECT_EQ(plan({.files = interleaved(16, 1000, 4096), .cores = 16}).stored_blocks, 128);
+  EXPECT_EQ(plan({.files = interleaved(20, 1000, 4096)}).stored_blocks, 40) << "two a rank at least";
   EXPECT_NE(turns.explain().find("each block of what is stored by one rank for all"), std::string::npos);
   EXPECT_LT(plan({.pieces = 10000000}).stored_window, turns.stored_window) << "each rank keeps its pieces of it";
   const auto goes = [&](const Case& drawn) { return !plan(drawn).in_stored_order.empty(); };
