@@ -55,7 +55,12 @@ Part with_cells(IntervalMap map, const Sums& stored, std::vector<Extent>& runs) 
 
 // What this process has written since the last commit, without what is known to be overwritten.
 IntervalFile::Mine IntervalFile::still_mine() {
-  const IntervalMap shared = shared_.merged(), latest = overlaid(written_.log.merged(), written_.telling);
+  const IntervalMap latest = overlaid(written_.log.merged(), written_.telling);
+  if (is_untouched()) {
+    const IntervalMap published = written_.published.merged();
+    return {overlaid(published, latest), without(written_.told, published)};
+  }
+  const IntervalMap shared = this->shared().merged();
   if (shared.empty()) return {latest, written_.told};
   const std::vector<Extent> own = sums_of(all_fragments()).runs;
   MapBuilder mine;

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::int64_t kFew = 64;  // pieces of a write that all ranks are told of
 constexpr std::size_t kMostLayers = 256;
+constexpr std::size_t kMostCompared = std::size_t{1} << 16;  // groups, each with each: less than to put them in order
 
 IntervalMap bytes_of(std::span<const Extent> extents) {
   WriteLog bytes;
@@ -83,7 +84,7 @@ Result<Intervals> IntervalFile::visible(Extent bounds) {
   const std::scoped_lock lock(mutex_);
   if (!is_mine(bounds)) RETURN_IF_ERROR(look_around());
   Intervals seen = seen_;
-  for (WriteLog* log : {&shared_, &written_.log})
+  for (WriteLog* log : {&shared(), &written_.log})
     for (const IntervalMap& layer : log->layers()) seen.layers.push_back(layer);
   for (const IntervalMap* layer : {&written_.telling, &written_.told})
     if (!layer->empty()) seen.layers.push_back(*layer);
@@ -369,6 +370,8 @@ void IntervalFile::note(std::span<const Extent> extents, const Appended& appende
 // That the newest bytes are in these pieces: with all ranks where they must be shown, or are few and need no request for it, else
 // with this one; but of what all know, all are told. False, and nothing is noted, where that cannot be for want of room.
 Result<bool> IntervalFile::log(const PieceList& pieces) {
+  written_.has_more = written_.has_more || written_.groups.size() + pieces.groups().size() > kMostCompared;
+  if (!written_.has_more) written_.groups.insert(written_.groups.end(), pieces.groups().begin(), pieces.groups().end());
   const Extent bounds = pieces.bounds();
   const bool shown = shared_log_ && shown_ && shown_(bounds);
   if (shown || (shared_log_ && !shared_log_->asks_storage() && pieces.count() <= kFew)) {
@@ -378,7 +381,7 @@ Result<bool> IntervalFile::log(const PieceList& pieces) {
   if (shared_log_) {
     if (!is_mine(bounds)) RETURN_IF_ERROR(look_around());
     const IntervalMap map = map_of(pieces);
-    IntervalMap unknown = without(map, shared_.merged());
+    IntervalMap unknown = without(map, shared().merged());
     // In atomic mode views may have changed: what was another's alone can be this one's, and that one's again.
     for (std::size_t i = 0; shown_ && i < others_.size(); ++i) unknown = without(unknown, others_[i]);
     const IntervalMap known = without(map, unknown);
@@ -415,15 +418,33 @@ bool IntervalFile::is_mine(Extent range) const {
 Status IntervalFile::look_around() {
   if (!shared_log_) return {};
   ASSIGN_OR_RETURN(const std::vector<PieceGroup> news, shared_log_->news());
-  const std::vector<PieceGroup> latest = latest_of(news);
+  heard_.insert(heard_.end(), news.begin(), news.end());
+  for (const PieceGroup& group : news) seen_.size = std::max({seen_.size, group.first.end(), group.last().end()});
+  shared_log_->heard();
+  published_ = false;
+  return {};
+}
+
+// With what was heard last. That is put in when it is needed: programs that write, each to other places, need none of it.
+WriteLog& IntervalFile::shared() {
+  const std::vector<PieceGroup> latest = latest_of(heard_);
   if (const auto pieces = apart(latest))
     for (const Piece& piece : *pieces) shared_.add(piece);
   else
     for (const PieceGroup& group : latest) shared_.add_group(group);
-  for (const PieceGroup& group : news) seen_.size = std::max({seen_.size, group.first.end(), group.last().end()});
-  shared_log_->heard();  // what was taken up half, for want of memory, is taken up again
-  published_ = false;
-  return {};
+  heard_.clear();  // what was put in half, for want of memory, is put in again
+  return shared_;
+}
+
+// Whether all that was heard since the last commit is, in its places, what this process has written there, or elsewhere.
+bool IntervalFile::is_untouched() const {
+  if (!shared_.empty() || written_.lacks_published || written_.has_more) return false;
+  if (written_.groups.size() * heard_.size() > kMostCompared) return false;
+  return std::ranges::all_of(heard_, [&](const PieceGroup& heard) {
+    return heard.first.length == 0 || std::ranges::all_of(written_.groups, [&](const PieceGroup& own) {
+             return own == heard || !may_meet(own, heard);
+           });
+  });
 }
 
 // Whom the storage fails is not alone with that.
@@ -533,7 +554,7 @@ Status IntervalFile::resize(Bytes size) {
     written_.log.cut(size);
     written_.published.cut(size);
     for (IntervalMap* map : {&written_.telling, &written_.told}) *map = below(*map, size);
-    shared_.cut(size);
+    shared().cut(size);
     failed_.cut(size);
     for (IntervalMap& layer : others_) layer = below(layer, size);
     return {};

@@ -117,11 +117,13 @@ class IntervalFile final : public Storage {
   };
   // What has been appended, and is not committed.
   struct Written {
-    WriteLog published;            // to the shared log, which hides; others may have overwritten it
-    bool lacks_published = false;  // something that may have been
-    WriteLog log;                  // since the last share(), which hides
-    IntervalMap telling;           // what is being told, which hides
-    IntervalMap told;              // what has been, without what others had written over it by then
+    std::vector<PieceGroup> groups;  // all, as they came,
+    bool has_more = false;           // or too many to be compared
+    WriteLog published;              // to the shared log, which hides; others may have overwritten it
+    bool lacks_published = false;    // something that may have been
+    WriteLog log;                    // since the last share(), which hides
+    IntervalMap telling;             // what is being told, which hides
+    IntervalMap told;                // what has been, without what others had written over it by then
     std::vector<Fragment> fragments;
     std::vector<Fragment> told_fragments;  // others may read them
     Bytes bytes = 0;                       // of both
@@ -224,6 +226,8 @@ class IntervalFile final : public Storage {
   Result<bool> publish(const PieceList& pieces);
   bool is_mine(Extent range) const;
   Status look_around();
+  WriteLog& shared();
+  bool is_untouched() const;
   Status look_around_together();
   Mine still_mine();
   std::vector<Fragment> all_fragments() const;
@@ -276,6 +280,7 @@ class IntervalFile final : public Storage {
   std::unique_ptr<SharedLog> shared_log_;  // null: none
   std::function<bool(Extent)> shown_;      // in atomic mode; as show_at_once() says
   WriteLog shared_;                        // what was in it; hides the log of written_, which hides
+  std::vector<PieceGroup> heard_;          // later, and not put into shared_ yet
   std::vector<IntervalMap> others_;        // what others have shared; each hides those behind it
   Failed failed_;
   bool published_ = false;                   // what may not be in shared_ yet

@@ -128,6 +128,22 @@ struct IntervalMap::Content {
 
 // ---- PieceList
 
+bool may_meet(const PieceGroup& one, const PieceGroup& other) {
+  const auto bounds = [](const PieceGroup& group) {
+    const Offset first = group.first.logical, last = group.last().logical;
+    return Extent{std::min(first, last), std::abs(last - first) + group.first.length};
+  };
+  if (intersect(bounds(one), bounds(other)).empty()) return false;
+  const PieceGroup& many = one.count > 1 ? one : other;
+  const PieceGroup& rest = one.count > 1 ? other : one;
+  if (many.count == 1) return true;
+  const Bytes stride = many.stride;
+  if (stride < many.first.length || (rest.count > 1 && rest.stride != stride) || rest.first.length > stride)
+    return true;
+  const Bytes behind = (((rest.first.logical - many.first.logical) % stride) + stride) % stride;
+  return behind < many.first.length || behind + rest.first.length > stride;
+}
+
 void PieceList::add(const Piece& piece) {
   if (!groups_.empty()) {
     PieceGroup& last = groups_.back();

@@ -42,6 +42,9 @@ struct PieceGroup {
   bool operator==(const PieceGroup&) const = default;
 };
 
+// False only where no piece of one has bytes of the file in common with a piece of the other. O(1).
+bool may_meet(const PieceGroup& one, const PieceGroup& other);
+
 // Pieces as they come, of which those of equal length and equally far apart are one group.
 class PieceList {
  public:

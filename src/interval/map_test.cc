@@ -237,5 +237,37 @@ TEST(IntervalMap, RefusesWhatIsNoMap) {
   EXPECT_TRUE(refused({0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 3}));
 }
 
+// Never that they do not where they do; and of equal strides, or a single piece, exactly.
+TEST(PieceGroup, MayMeetWhereAByteIsInBoth) {
+  const std::uint64_t seed = seed_of_this_run();
+  Random random(seed);
+  const auto drawn = [&] {
+    PieceGroup group{.first = {draw(random, 0, 60), draw(random, 1, 6), 0}};
+    if (draw(random, 0, 2) == 0) return group;
+    group.count = draw(random, 2, 5);
+    group.stride = draw(random, 0, 9) == 0 ? -draw(random, 6, 9) : draw(random, 6, 9);
+    return group;
+  };
+  int met = 0, apart = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const PieceGroup one = drawn(), other = drawn();
+    bool meet = false;
+    for (std::int64_t i = 0; i < one.count; ++i)
+      for (std::int64_t j = 0; j < other.count; ++j)
+        meet = meet || !intersect(one.at(i).range(), other.at(j).range()).empty();
+    SCOPED_TRACE("STRIDIO_SEED=" + std::to_string(seed) + ", round " + std::to_string(round));
+    EXPECT_EQ(may_meet(one, other), may_meet(other, one));
+    ASSERT_TRUE(!meet || may_meet(one, other));
+    (may_meet(one, other) ? met : apart) += 1;
+  }
+  EXPECT_GT(apart, met / 4);
+  const auto column = [](Offset at, Bytes length) { return PieceGroup{{at, length, 0}, 24, 100, 10}; };
+  EXPECT_FALSE(may_meet(column(0, 40), column(40, 40)));
+  EXPECT_FALSE(may_meet(column(40, 60), column(200, 40))) << "of later rows";
+  EXPECT_TRUE(may_meet(column(40, 60), column(200, 41)));
+  EXPECT_FALSE(may_meet(column(0, 40), PieceGroup{{340, 60, 0}}));
+  EXPECT_TRUE(may_meet(column(0, 40), PieceGroup{{340, 61, 0}}));
+}
+
 }  // namespace
 }  // namespace stridio

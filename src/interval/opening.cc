@@ -256,6 +256,7 @@ void IntervalFile::adopt(std::shared_ptr<Generation> generation, const std::vect
   }
   written_ = {};
   shared_ = {};
+  heard_.clear();
   others_.clear();
   failed_ = {};
   if (shared_log_ && shared_log_->asks_storage() && !shown_) shared_log_.reset();

@@ -8,6 +8,7 @@
 #include "interval/check.h"
 #include "interval/testing.h"
 #include "storage/memory.h"
+#include "storage/request.h"
 #include "support/sanitized.h"
 #include "support/wrapped_storage.h"
 
@@ -131,32 +132,44 @@ TEST(Visibility, TilesWrittenAgainAndAgainAreSeenAndStaySmall) {
   EXPECT_TRUE(check->damage.empty()) << check->damage.front();
 }
 
-// As a program does that fills what it makes, each rank some of it, and then writes over it by other ranks, ordered by messages alone.
+// What `first` and then the other of two ranks writes, ordered by messages alone; before the commit they look at it, or nobody does.
+void expect_in_order(int first, bool look, const std::function<std::vector<Extent>(bool)>& extents_of) {
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {}, [&](Group& group) {
+    auto opened = IntervalFile::open(group, open_memory(file), true);
+    ASSERT_TRUE(opened);
+    Random common(11);
+    Oracle oracle;
+    for (const bool again : {false, true}) {
+      const std::vector<Extent> extents = extents_of(again);
+      Data data = random_data(common, size_of(extents));
+      ASSERT_TRUE(group.rank() != (again ? 1 - first : first) || write_list(**opened, extents, data));
+      oracle.write(extents, data);
+      ASSERT_TRUE(group.barrier());
+      EXPECT_TRUE(!look || read_all(**opened).value_or(Data{}) == oracle.bytes);
+      ASSERT_TRUE(group.barrier());
+    }
+    ASSERT_TRUE((*opened)->commit());
+    EXPECT_TRUE(read_all(**opened).value_or(Data{}) == oracle.bytes);
+  });
+}
+
+// As a program does that fills what it makes, each rank some of it, and then writes over it by other ranks.
 TEST(Visibility, LongWritesOfFewPiecesAreInOrder) {
   constexpr Bytes kPiece = Bytes{256} << 10;
-  constexpr int kPieces = 6;
   std::vector<Extent> extents;
-  for (int i = 0; i < kPieces; ++i) extents.push_back({2 * i * kPiece, kPiece});
-  for (const int filler : {0, 1}) {
-    const auto file = make_memory_file();
-    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
-    run_threads(2, {}, [&](Group& group) {
-      auto opened = IntervalFile::open(group, open_memory(file), true);
-      ASSERT_TRUE(opened);
-      Random common(11);
-      Oracle oracle;
-      for (const int writer : {filler, 1 - filler}) {
-        Data data = random_data(common, kPieces * kPiece);
-        ASSERT_TRUE(group.rank() != writer || write_list(**opened, extents, data));
-        oracle.write(extents, data);
-        ASSERT_TRUE(group.barrier());
-        EXPECT_TRUE(read_all(**opened).value_or(Data{}) == oracle.bytes);
-        ASSERT_TRUE(group.barrier());
-      }
-      ASSERT_TRUE((*opened)->commit());
-      EXPECT_TRUE(read_all(**opened).value_or(Data{}) == oracle.bytes);
-    });
-  }
+  for (int i = 0; i < 6; ++i) extents.push_back({2 * i * kPiece, kPiece});
+  for (const int filler : {0, 1})
+    for (const bool look : {true, false}) expect_in_order(filler, look, [&](bool) { return extents; });
+}
+
+// Of the first, others are told only what somebody writes over.
+TEST(Visibility, AFewBytesAreWrittenOverVeryManyPieces) {
+  std::vector<Extent> many;
+  for (Offset i = 0, at = 0; i < 70000; ++i, at += 3 + i % 3) many.push_back({at, 1 + i % 2});
+  for (const int filler : {0, 1})
+    expect_in_order(filler, false, [&](bool again) { return again ? std::vector<Extent>{{5000, 2000}} : many; });
 }
 
 // In atomic mode, ranks that write the same places in turn, on one node and on several: who writes finds that what it wrote before is
