@@ -574,7 +574,7 @@ Status IntervalFile::reserve(Bytes size) {
 Caps IntervalFile::caps() const {
   const Caps stored = storage_->caps();
   const bool near = !requests_.waits && requests_.read.depth <= 1;
-  return {.appends = true, .shares_reads = near, .alignment = 1, .preferred = stored.preferred};
+  return {.appends = true, .shares_reads = near, .alignment = kCell, .preferred = stored.preferred};
 }
 
 tl::unexpected<Error> IntervalFile::too_many() const {

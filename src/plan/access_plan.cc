@@ -106,6 +106,9 @@ Columns staged_columns(const RequestShape& shape, const Caps& caps, const Profil
   columns.together = std::min<std::int64_t>(columns.count, room / profile.long_range);
   if (columns.together < 2) return {};
   columns.part = columns.part_of(room / columns.together);
+  // Others read columns for themselves, and cells whole.
+  const Bytes aligned = columns.part / caps.alignment * caps.alignment;
+  if (writes && !far && aligned > 0 && columns.part_of(aligned) == aligned) columns.part = aligned;
   return columns;
 }
 

@@ -287,6 +287,13 @@ TEST(AccessPlan, MemoryInColumnsIsPassedOverOnce) {
   EXPECT_EQ(plan(slow, {}, log, memory).columns.together, 24) << "each window is one request, beside the next copy";
   EXPECT_EQ(plan(Profile{}, locked, kPlain, memory).columns.together, 0) << "one lock";
   EXPECT_EQ(plan(Profile{}, {}, log, memory).columns.part, 10 * 4096) << "what is stored in the order of writing";
+  log.alignment = 4 * 4096;
+  EXPECT_EQ(plan(Profile{}, {}, log, memory).columns.part, 8 * 4096) << "whole cells";
+  EXPECT_EQ(plan(slow, {}, log, memory).columns.part, 10 * 4096) << "fewer requests";
+  for (const Bytes alignment : {6000, 1 << 20}) {
+    log.alignment = alignment;
+    EXPECT_EQ(plan(Profile{}, {}, log, memory).columns.part, 10 * 4096) << "no whole blocks, or too long";
+  }
   const Pattern apart = Pattern::strided(24, 80 * 512 * kCell, Pattern::strided(80 * 512, kCell, Pattern::run(0, 8)));
   EXPECT_EQ(plan(Profile{}, {}, kPlain, apart).columns.together, 0) << "a line holds one piece";
 }
