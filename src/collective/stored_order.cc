@@ -10,8 +10,8 @@
 //     somebody who waits for nobody, or can be claimed.
 //  3. Who can do nothing sleeps until the block that it wants first is there, if somebody fetches that, or else until the marks
 //     have passed one more quarter of the slots: to be woken for a single block takes as long as to copy its pieces. The last mark to pass
-//     a quarter's end rings. Nobody sleeps on who could go on: the block is `slots` or more beyond the least mark that was
-//     seen, so that a quarter ends between the two.
+//     a quarter's end rings. So nobody sleeps until it has the least mark itself: its block is `slots` or more beyond the
+//     least mark that it saw, and a quarter ends between the two.
 //  4. A block that cannot be fetched, or is damaged, is there all the same, and marked as failed: who wants some of it reads what it wants of
 //     the window by itself, and finds out what the matter is. So do ranks with too many pieces in a window to be kept, or with so few of
 //     so many blocks that these would be fetched for little. Who fails moves its mark behind everything, so that nobody waits for
@@ -212,9 +212,9 @@ Status StoredOrder::read_together(std::uint64_t first_number, std::uint64_t end_
     const std::uint64_t fetching = state_of(wanted_[next_].number, Phase::kFetching);
     if (state > fetching) continue;
     const Stopwatch watch(times_.waiting);
-    const auto for_whom = [&] { return late(); };
-    RETURN_IF_ERROR(state == fetching ? group_.await(slot.bell, fetched, for_whom)
-                                      : group_.await(board_.bell(), freed, for_whom));
+    const auto missing = [&] { return late(); };
+    RETURN_IF_ERROR(state == fetching ? group_.await(slot.bell, fetched, missing)
+                                      : group_.await(board_.bell(), freed, missing));
   }
   move_mark(end_number);
   if (failed_) return read_alone();

@@ -53,14 +53,17 @@ Part with_cells(IntervalMap map, const Sums& stored, std::vector<Extent>& runs) 
 
 // ---- What is to be committed
 
-// What this process has written since the last commit, without what is known to be overwritten.
+// What this process has written since the last commit, without what it has overwritten itself.
+IntervalFile::Mine IntervalFile::as_written() {
+  const IntervalMap published = written_.published.merged();
+  const IntervalMap unshared = overlaid(written_.log.merged(), written_.telling);
+  return {overlaid(published, unshared), without(written_.told, published)};
+}
+
+// And without what others are known to have.
 IntervalFile::Mine IntervalFile::still_mine() {
-  const IntervalMap latest = overlaid(written_.log.merged(), written_.telling);
-  if (is_untouched()) {
-    const IntervalMap published = written_.published.merged();
-    return {overlaid(published, latest), without(written_.told, published)};
-  }
-  const IntervalMap shared = this->shared().merged();
+  if (is_untouched()) return as_written();
+  const IntervalMap shared = this->shared().merged(), latest = overlaid(written_.log.merged(), written_.telling);
   if (shared.empty()) return {latest, written_.told};
   const std::vector<Extent> own = sums_of(all_fragments()).runs;
   MapBuilder mine;
@@ -89,13 +92,10 @@ Status IntervalFile::reclaim(Bytes wanted) {
   if (written_.bytes + wanted < reclaim_at_) return {};
   const auto more_than = [](Bytes bytes) { return kLeastReclaimed + bytes + bytes / 4; };
   const bool knows_own = shared_log_ && !written_.lacks_published;
-  if (knows_own) {
-    const IntervalMap unshared = overlaid(written_.log.merged(), written_.telling);
-    free_all_but({overlaid(written_.published.merged(), unshared), written_.told});
-  }
+  if (knows_own) free_all_but(as_written());
   if (!knows_own || written_.bytes >= look_at_) {
     RETURN_IF_ERROR(look_around());
-    free_all_but(still_mine());
+    if (!knows_own || !is_untouched()) free_all_but(still_mine());
     look_at_ = more_than(written_.bytes);
   }
   reclaim_at_ = std::min(more_than(written_.bytes), look_at_);

@@ -117,8 +117,8 @@ class IntervalFile final : public Storage {
   };
   // What has been appended, and is not committed.
   struct Written {
-    std::vector<PieceGroup> groups;  // all, as they came,
-    bool has_more = false;           // or too many to be compared
+    std::vector<PieceGroup> groups;  // of all writes, as they came,
+    bool has_more = false;           // unless they are too many to be compared
     WriteLog published;              // to the shared log, which hides; others may have overwritten it
     bool lacks_published = false;    // something that may have been
     WriteLog log;                    // since the last share(), which hides
@@ -229,6 +229,7 @@ class IntervalFile final : public Storage {
   WriteLog& shared();
   bool is_untouched() const;
   Status look_around_together();
+  Mine as_written();
   Mine still_mine();
   std::vector<Fragment> all_fragments() const;
   Status reclaim(Bytes wanted);
