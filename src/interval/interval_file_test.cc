@@ -385,6 +385,60 @@ TEST(IntervalFile, MuchIsReadAtOnce) {
   }
 }
 
+class CountedMaps final : public Wrapped {
+ public:
+  CountedMaps(std::unique_ptr<Storage> inner, int& maps) : Wrapped(std::move(inner)), maps_(maps) {}
+
+  Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
+    ++maps_;
+    return Wrapped::map(range, writes, body);
+  }
+
+ private:
+  int& maps_;
+};
+
+// Of windows of all columns some columns are read, so much that it is streamed: short runs of cells come by calls, longer ones are
+// mapped, and either way a wrong byte is found.
+TEST(IntervalFile, ShortRunsOfCellsAreReadByCallsWhereBytesAreStreamed) {
+  constexpr Bytes kPart = 2 * kCell, kWindows = 48, kColumn = kPart * kWindows, kColumns = 8;
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(1, {}, [&](Group& group) {
+    int maps = 0;
+    auto opened = IntervalFile::open(group, std::make_unique<CountedMaps>(open_memory(file), maps), true, {},
+                                     {.longest_read = 1 << 18, .least_mapped = 1});
+    ASSERT_TRUE(opened);
+    Random random(seed_of_this_run());
+    Oracle oracle;
+    for (Bytes window = 0; window < kWindows; ++window) {
+      std::vector<Extent> parts;
+      for (Bytes column = 0; column < kColumns; ++column) parts.push_back({column * kColumn + window * kPart, kPart});
+      Data data = random_data(random, kColumns * kPart);
+      ASSERT_TRUE(write_list(**opened, parts, data));
+      oracle.write(parts, data);
+    }
+    ASSERT_TRUE((*opened)->commit());
+    const Extent few{0, 3 * kColumn}, more{0, 5 * kColumn};
+    const bool streams = Streaming(static_cast<std::size_t>(few.length)).stores() == Stores::kStreamed;
+    ASSERT_GE(static_cast<std::size_t>(few.length), Streaming::kLeast);
+    for (const Extent& wanted : {few, more}) {
+      maps = 0;
+      const auto seen = read_extent(**opened, wanted);
+      ASSERT_TRUE(seen);
+      EXPECT_TRUE(*seen == oracle.read(wanted));
+      EXPECT_EQ(maps == 0, streams && wanted == few);
+    }
+    const auto raw = open_memory(file);
+    const Offset wrong = (*opened)->root().parts.front().runs.front().offset + kColumns * kPart + 1000;
+    std::byte byte{};
+    ASSERT_TRUE(raw->read({wrong, 1}, &byte));
+    byte ^= std::byte{1};
+    ASSERT_TRUE(raw->write({wrong, 1}, &byte));
+    for (const Extent& wanted : {few, more}) EXPECT_EQ(read_extent(**opened, wanted).error().code, Code::kIo);
+  });
+}
+
 // Ranks that write in turns, and one that has more to come: its bytes are one run, and where writes overlap within the file only
 // it is lengthened for them.
 TEST(IntervalFile, WhatIsExpectedIsStoredTogether) {

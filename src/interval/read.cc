@@ -35,6 +35,9 @@ constexpr double kWellUsed = 0.75;        // of cells: so much of their bytes ar
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between pieces that are near each other
 constexpr Bytes kSparsest =
     16;  // times as long as its cells is a mapping at most: some have all of it brought in (mapping.h)
+// Of cells that lie together: around shorter ones a mapping has half as many pages more brought in than are wanted, since the kernel
+// brings in sixteen at once. Then calls are sooner done that read to a buffer in the caches, from where bytes are streamed.
+constexpr Bytes kLeastMappedRun = 8 * kCell;
 
 using Wanted = StoredPiece;
 
@@ -385,7 +388,7 @@ class Reader {
     return {at, static_cast<std::size_t>(length)};
   }
 
-  // Cells that are mapped, from `origin` on; `end` is behind the last piece that is wanted of them.
+  // Cells that are mapped, or in a buffer, from `origin` on; `end` is behind the last piece that is wanted of them.
   struct Mapped {
     const std::byte* data;
     Offset origin;
@@ -442,6 +445,13 @@ class Reader {
     return count;
   }
 
+  static std::int64_t count_runs(std::span<const Cell> cells) {
+    std::int64_t runs = 1;
+    for (std::size_t i = 1; i < cells.size(); ++i)
+      if (cells[i].stored.offset != cells[i - 1].stored.end()) ++runs;
+    return runs;
+  }
+
   static Bytes stored_bytes(std::span<const Cell> cells) {
     Bytes bytes = 0;
     for (const Cell& cell : cells) bytes += cell.stored.length;
@@ -472,7 +482,8 @@ class Reader {
   // False where they are not worth a mapping, or cannot be mapped.
   Result<bool> fetch_mapped(std::span<const Cell> cells) {
     const Extent range{cells.front().stored.offset, cells.back().stored.end() - cells.front().stored.offset};
-    if (stored_bytes(cells) < least_mapped_) return false;
+    const Bytes bytes = stored_bytes(cells);
+    if (bytes < least_mapped_ || (stages() && bytes < count_runs(cells) * kLeastMappedRun)) return false;
     const Cell* wrong = nullptr;
     const Wanted* const end = cells.back().wanted.data() + cells.back().wanted.size();
     const auto mapped = storage_.map(range, false, [&](const std::byte* data, Bytes present) {
@@ -564,7 +575,7 @@ class Reader {
     if (!std::is_sorted(batch_.begin(), batch_.end(), before_cell))
       std::sort(batch_.begin(), batch_.end(), before_cell);
     for (Cell& cell : batch_) {
-      cell.in_place = in_place(cell);
+      cell.in_place = !stages() && in_place(cell);
       staged += staged_of(cell);
     }
     if (staging_size_ < staged) {
@@ -632,14 +643,22 @@ class Reader {
     }
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
     if (got.bytes < all) return truncated(storage_);
-    for (const Cell& cell : cells) {
-      if (cell.verify && !is_right(cell, sum_of(cell))) return damaged(storage_, cell.stored);
-      for (std::size_t i = 0; !cell.in_place && i < cell.wanted.size(); ++i)
-        copy(cell.wanted[i], cell.staging + (cell.wanted[i].stored - cell.stored.offset));
-    }
+    for (const Cell& cell : cells)
+      if (!take(cell)) return damaged(storage_, cell.stored);
     return got.requests;
   }
 
+  // What has been read of it; whether it is right.
+  bool take(const Cell& cell) {
+    if (cell.in_place) return !cell.verify || is_right(cell, sum_of(cell));
+    const Mapped here{cell.staging, cell.stored.offset, cell.wanted.data() + cell.wanted.size()};
+    if (cell.verify) return copy_whole(cell, here);
+    for (const Wanted& wanted : cell.wanted) copy(wanted, here.at(wanted.stored, wanted.length).data());
+    return true;
+  }
+
+  // What is streamed to where it belongs, and not read there first, comes by way of a buffer in the caches.
+  bool stages() const { return stores_ == Stores::kStreamed && !is_deep(); }
   // Sums are of one thread.
   bool is_deep() const { return deep_.depth > 1 && !sums_; }
 
