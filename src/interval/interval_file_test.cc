@@ -407,7 +407,7 @@ TEST(IntervalFile, ShortRunsOfCellsAreReadByCallsWhereBytesAreStreamed) {
   run_threads(1, {}, [&](Group& group) {
     int maps = 0;
     auto opened = IntervalFile::open(group, std::make_unique<CountedMaps>(open_memory(file), maps), true, {},
-                                     {.longest_read = 1 << 18, .least_mapped = 1});
+                                     {.longest_read = 1 << 18, .least_mapped = 1, .least_mapped_run = 4 * kPart});
     ASSERT_TRUE(opened);
     Random random(seed_of_this_run());
     Oracle oracle;

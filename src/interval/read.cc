@@ -35,9 +35,6 @@ constexpr double kWellUsed = 0.75;        // of cells: so much of their bytes ar
 constexpr Bytes kLongestUnwanted = 4 * kCell;  // between pieces that are near each other
 constexpr Bytes kSparsest =
     16;  // times as long as its cells is a mapping at most: some have all of it brought in (mapping.h)
-// Of cells that lie together: around shorter ones a mapping has half as many pages more brought in than are wanted, since the kernel
-// brings in sixteen at once. Then calls are sooner done that read to a buffer in the caches, from where bytes are streamed.
-constexpr Bytes kLeastMappedRun = 8 * kCell;
 
 using Wanted = StoredPiece;
 
@@ -72,6 +69,7 @@ class Reader {
         longest_(requests.longest_read),
         deep_(requests.read),
         least_mapped_(requests.least_mapped),
+        least_mapped_run_(requests.least_mapped_run),
         calls_a_page_(requests.calls_a_page),
         sums_(sums) {
     for (const IntervalMap& layer : from.layers) sources_.push_back({MapCursor(layer)});
@@ -483,7 +481,7 @@ class Reader {
   Result<bool> fetch_mapped(std::span<const Cell> cells) {
     const Extent range{cells.front().stored.offset, cells.back().stored.end() - cells.front().stored.offset};
     const Bytes bytes = stored_bytes(cells);
-    if (bytes < least_mapped_ || (stages() && bytes < count_runs(cells) * kLeastMappedRun)) return false;
+    if (bytes < least_mapped_ || (stages() && bytes < count_runs(cells) * least_mapped_run_)) return false;
     const Cell* wrong = nullptr;
     const Wanted* const end = cells.back().wanted.data() + cells.back().wanted.size();
     const auto mapped = storage_.map(range, false, [&](const std::byte* data, Bytes present) {
@@ -672,7 +670,7 @@ class Reader {
   const Intervals& from_;
   const Bytes longest_;  // request
   const Deep deep_;
-  const Bytes least_mapped_;
+  const Bytes least_mapped_, least_mapped_run_;
   const double calls_a_page_;
   Stores stores_ = Stores::kCached;
   ReadSums* const sums_;

@@ -107,7 +107,10 @@ struct SummedRequests {
   Bytes longest_read = Bytes{1} << 20;     // so many are read by one request, then summed
   Bytes longest_written = Bytes{1} << 20;  // so many are summed, then written by one request
   Bytes least_mapped = kNever;  // but where so many lie together they are mapped, at most kMostMapped at a time
-  double calls_a_page = 0;      // so many calls take as long as mapping one page
+  // Of bytes that are streamed only if on average so many lie together: around each such run a mapping has pages brought in that
+  // nobody wants. Calls then read to a buffer in the caches.
+  Bytes least_mapped_run = 0;
+  double calls_a_page = 0;  // so many calls take as long as mapping one page
   Deep read = {};               // of them
   Deep write = {};              // and of these; with `extend_first` the last byte of all that is to come is written first,
   Bytes worth_extending = Bytes{2} << 20;  // where that is not less: else requests go one by one

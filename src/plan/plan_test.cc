@@ -110,6 +110,12 @@ TEST(Plan, WhatHasChecksumsMovesByShortRequestsWhereStorageIsNearAndByManyAtOnce
   mapped.run_page_seconds = 1e-7;
   EXPECT_LE(summed_requests(mapped).least_mapped, 2 * near.longest_read);
   EXPECT_DOUBLE_EQ(summed_requests(mapped).calls_a_page, 0.1);
+  const Bytes run = summed_requests(mapped).least_mapped_run;
+  EXPECT_GT(run, 40 << 10);
+  EXPECT_LT(run, 80 << 10) << "what 9 ranks want of FLASH's columns is mapped";
+  mapped.run_page_seconds *= 2;
+  EXPECT_NEAR(static_cast<double>(summed_requests(mapped).least_mapped_run), 2.0 * static_cast<double>(run), 2);
+  mapped.run_page_seconds /= 2;
   mapped.map_seconds = 1e-3;
   EXPECT_GT(summed_requests(mapped).least_mapped, Bytes{32} << 20) << "what it takes is not repaid before";
   mapped.map_seconds = 1e-2;
