@@ -1,9 +1,10 @@
 // Reading: the requested extents, slice by slice, become pieces of what is stored; these are sorted by where they are
 // stored and fetched cell by cell, many cells in one mapping or request, since a cell is what a checksum can be verified of.
 // From a mapping only the pieces are copied. By a request, a cell of few pieces goes straight to where they belong in the
-// user's memory, and only what is between them to a buffer. Who reads together with others has all of few cells: then pieces are
-// read alone where that takes less, and each is summed for itself (read_sums.h). Where storage is far, cells that lie together are
-// a request, and of many that are under way at once each is verified and copied as it comes.
+// user's memory, and only what is between them to a buffer; of so much that it is streamed all goes to a buffer that stays in the
+// caches. Who reads together with others has all of few cells: then pieces are read alone where that takes less, and each is summed
+// for itself (read_sums.h). Where storage is far, cells that lie together are a request, and of many that are under way at once
+// each is verified and copied as it comes.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -29,9 +29,10 @@ constexpr int kShareOfOthers = 4;          // times as many requests where other
 constexpr double kStagedScattering = 1.4;  // by way of a staging buffer each line is touched several times
 constexpr double kReadInPieces = 1.25;  // times as long takes a call that reads to many places, or more than is wanted
 constexpr Bytes kLeastSummedMapping = Bytes{128} << 10;
-constexpr double kPagesAround = 15;  // Linux maps sixteen at once, of which a run's first and last ones lie beside it
-constexpr double kStreamedAgainByte =
-    3.2e-11;                         // seconds more if it comes by way of a buffer in the caches, not from a mapping
+// Linux maps sixteen pages at once: of the first and the last sixteen of a run so many lie beside it.
+constexpr double kPagesAround = 15;
+constexpr double kBufferedByteSeconds =
+    3.2e-11;                         // more for what comes by way of a buffer in the caches, not from a mapping
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
@@ -308,7 +309,7 @@ SummedRequests summed_requests(const Profile& profile) {
   const double spared = kReadInPieces * calling - mapping;  // a byte
   if (far || spared * static_cast<double>(SummedRequests::kMostMapped) <= profile.map_seconds) return requests;
   requests.least_mapped = std::max(kLeastSummedMapping, static_cast<Bytes>(profile.map_seconds / spared));
-  requests.least_mapped_run = static_cast<Bytes>(kPagesAround * profile.run_page_seconds / kStreamedAgainByte);
+  requests.least_mapped_run = static_cast<Bytes>(kPagesAround * profile.run_page_seconds / kBufferedByteSeconds);
   requests.calls_a_page = profile.run_page_seconds / profile.read.request_seconds;
   return requests;
 }

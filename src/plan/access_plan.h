@@ -111,8 +111,8 @@ struct SummedRequests {
   // nobody wants. Calls then read to a buffer in the caches.
   Bytes least_mapped_run = 0;
   double calls_a_page = 0;  // so many calls take as long as mapping one page
-  Deep read = {};               // of them
-  Deep write = {};              // and of these; with `extend_first` the last byte of all that is to come is written first,
+  Deep read = {};           // of them
+  Deep write = {};          // and of these; with `extend_first` the last byte of all that is to come is written first,
   Bytes worth_extending = Bytes{2} << 20;  // where that is not less: else requests go one by one
 };
 SummedRequests summed_requests(const Profile& profile);
