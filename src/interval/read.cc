@@ -478,11 +478,17 @@ class Reader {
     return kWellUsed * static_cast<double>(stored_bytes(cells)) <= static_cast<double>(wanted_bytes(cells));
   }
 
+  // From a mapping only what is wanted is copied, by calls whole cells.
+  bool is_worth_mapping(std::span<const Cell> cells) const {
+    const Bytes bytes = stored_bytes(cells);
+    if (bytes < least_mapped_) return false;
+    return !stages() || !are_well_used(cells) || bytes >= count_runs(cells) * least_mapped_run_;
+  }
+
   // False where they are not worth a mapping, or cannot be mapped.
   Result<bool> fetch_mapped(std::span<const Cell> cells) {
     const Extent range{cells.front().stored.offset, cells.back().stored.end() - cells.front().stored.offset};
-    const Bytes bytes = stored_bytes(cells);
-    if (bytes < least_mapped_ || (stages() && bytes < count_runs(cells) * least_mapped_run_)) return false;
+    if (!is_worth_mapping(cells)) return false;
     const Cell* wrong = nullptr;
     const Wanted* const end = cells.back().wanted.data() + cells.back().wanted.size();
     const auto mapped = storage_.map(range, false, [&](const std::byte* data, Bytes present) {
