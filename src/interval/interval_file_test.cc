@@ -369,82 +369,106 @@ TEST(IntervalFile, MuchIsReadAtOnce) {
       const auto seen = read_extent(**reader, {0, kSize});
       ASSERT_TRUE(seen);
       EXPECT_TRUE(*seen == expected.bytes);
-      Data mine(static_cast<std::size_t>(kSize / 2)), wanted;
-      for (const Extent& each : turns[group.rank()]) {
-        const Data piece = expected.read(each);
-        wanted.insert(wanted.end(), piece.begin(), piece.end());
-      }
+      Data mine(static_cast<std::size_t>(kSize / 2));
       const Span span{mine.data(), std::ssize(mine)};
       auto shared = (*reader)->share_read();
       ASSERT_TRUE(shared);
       ASSERT_TRUE((*shared)->readv(turns[group.rank()], {&span, 1}));
-      EXPECT_TRUE(mine == wanted);
+      EXPECT_TRUE(mine == expected.read_list(turns[group.rank()]));
       EXPECT_TRUE((*shared)->leaves_some() || least_mapped > 1) << "who maps sums what it wants";
       ASSERT_TRUE(group.barrier());
     });
   }
 }
 
-class CountedMaps final : public Wrapped {
- public:
-  CountedMaps(std::unique_ptr<Storage> inner, int& maps) : Wrapped(std::move(inner)), maps_(maps) {}
+// Columns of one file, by windows that have a part of each.
+struct Columns {
+  Bytes part;
+  std::int64_t windows, columns;
 
+  Bytes length() const { return part * windows; }
+  Bytes window() const { return part * columns; }
+
+  Oracle write(Random& random, Storage& storage) const {
+    Oracle oracle;
+    for (std::int64_t window = 0; window < windows; ++window) {
+      std::vector<Extent> parts;
+      for (std::int64_t column = 0; column < columns; ++column)
+        parts.push_back({column * length() + window * part, part});
+      Data data = random_data(random, this->window());
+      EXPECT_TRUE(write_list(storage, parts, data));
+      oracle.write(parts, data);
+    }
+    return oracle;
+  }
+};
+
+// How it is read: mappings, and bytes that calls put where they belong.
+struct Ways {
+  int maps = 0;
+  std::span<const std::byte> user = {};
+  Bytes in_place = 0;
+};
+
+class Watched final : public Wrapped {
+ public:
+  Watched(std::unique_ptr<Storage> inner, Ways& ways) : Wrapped(std::move(inner)), ways_(ways) {}
+
+  Result<Transferred> readv(std::span<const Extent> extents, std::span<const Span> memory) override {
+    for (const Span& span : memory)
+      if (span.data >= ways_.user.data() && span.data < ways_.user.data() + ways_.user.size())
+        ways_.in_place += span.length;
+    return Wrapped::readv(extents, memory);
+  }
   Result<Transferred> map(Extent range, bool writes, const MapBody& body) override {
-    ++maps_;
+    ++ways_.maps;
     return Wrapped::map(range, writes, body);
   }
 
  private:
-  int& maps_;
+  Ways& ways_;
 };
 
-// Of windows of all columns some columns are read, so much that it is streamed: short runs of cells come by calls, longer ones, and
-// those of which two thirds are wanted, are mapped, and either way a wrong byte is found.
+// Of some columns so much is read that it is streamed: near, short runs of cells come by calls to a buffer, longer ones, and those of
+// which two thirds are wanted, are mapped; from far they go where they belong. Everywhere a wrong byte is found.
 TEST(IntervalFile, ShortRunsOfCellsAreReadByCallsWhereBytesAreStreamed) {
-  constexpr Bytes kPart = 2 * kCell, kWindows = 64, kColumn = kPart * kWindows, kColumns = 8;
-  const auto file = make_memory_file();
-  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
-  run_threads(1, {}, [&](Group& group) {
-    int maps = 0;
-    auto opened = IntervalFile::open(group, std::make_unique<CountedMaps>(open_memory(file), maps), true, {},
-                                     {.longest_read = 1 << 18, .least_mapped = 1, .least_mapped_run = 4 * kPart});
-    ASSERT_TRUE(opened);
-    Random random(seed_of_this_run());
-    Oracle oracle;
-    for (Bytes window = 0; window < kWindows; ++window) {
-      std::vector<Extent> parts;
-      for (Bytes column = 0; column < kColumns; ++column) parts.push_back({column * kColumn + window * kPart, kPart});
-      Data data = random_data(random, kColumns * kPart);
-      ASSERT_TRUE(write_list(**opened, parts, data));
-      oracle.write(parts, data);
-    }
-    const std::vector<Extent> few{{0, 3 * kColumn}}, more{{0, 4 * kColumn}};
-    EXPECT_TRUE(*read_extent(**opened, few.front()) == oracle.read(few.front())) << "what is not summed yet";
-    ASSERT_TRUE((*opened)->commit());
-    std::vector<Extent> thirds;
-    for (Offset at = 0; at < few.front().length; at += kCell) thirds.push_back({at, kCell / 3 * 2 + 512});
-    const bool streams = Streaming(Streaming::kLeast).stores() == Stores::kStreamed;
-    for (const auto& wanted : {few, more, thirds}) {
-      Data seen(static_cast<std::size_t>(size_of(wanted))), expected;
-      ASSERT_GE(seen.size(), Streaming::kLeast);
-      for (const Extent& each : wanted) {
-        const Data bytes = oracle.read(each);
-        expected.insert(expected.end(), bytes.begin(), bytes.end());
+  constexpr Columns kColumns{.part = 2 * kCell, .windows = 64, .columns = 8};
+  const std::vector<Extent> few{{0, 3 * kColumns.length()}}, more{{0, 4 * kColumns.length()}};
+  std::vector<Extent> thirds;
+  for (Offset at = 0; at < few.front().length; at += kCell) thirds.push_back({at, kCell / 3 * 2 + 512});
+  const bool streams = Streaming(Streaming::kLeast).stores() == Stores::kStreamed;
+  const SummedRequests near{.longest_read = 1 << 18, .least_mapped = 1, .least_mapped_run = 4 * kColumns.part};
+  for (const SummedRequests& requests : {near, SummedRequests{.waits = true}}) {
+    const auto file = make_memory_file();
+    ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+    run_threads(1, {}, [&](Group& group) {
+      Ways ways;
+      auto opened = IntervalFile::open(group, std::make_unique<Watched>(open_memory(file), ways), true, {}, requests);
+      ASSERT_TRUE(opened);
+      Random random(seed_of_this_run());
+      const Oracle oracle = kColumns.write(random, **opened);
+      const auto early = read_extent(**opened, few.front());
+      ASSERT_TRUE(early);
+      EXPECT_TRUE(*early == oracle.read(few.front())) << "what is not summed yet";
+      ASSERT_TRUE((*opened)->commit());
+      for (const auto& wanted : {few, more, thirds}) {
+        Data seen(static_cast<std::size_t>(size_of(wanted)));
+        ASSERT_GE(seen.size(), Streaming::kLeast);
+        ways = {.user = seen};
+        const Span span{seen.data(), std::ssize(seen)};
+        ASSERT_TRUE((*opened)->readv(wanted, {&span, 1}));
+        EXPECT_TRUE(seen == oracle.read_list(wanted));
+        EXPECT_EQ(ways.maps == 0, requests.waits || (streams && wanted == few));
+        EXPECT_EQ(ways.in_place, requests.waits ? span.length : 0);
       }
-      maps = 0;
-      const Span span{seen.data(), std::ssize(seen)};
-      ASSERT_TRUE((*opened)->readv(wanted, {&span, 1}));
-      EXPECT_TRUE(seen == expected);
-      EXPECT_EQ(maps == 0, streams && wanted == few);
-    }
-    const auto raw = open_memory(file);
-    const Offset wrong = (*opened)->root().parts.front().runs.front().offset + kColumns * kPart + 1000;
-    std::byte byte{};
-    ASSERT_TRUE(raw->read({wrong, 1}, &byte));
-    byte ^= std::byte{1};
-    ASSERT_TRUE(raw->write({wrong, 1}, &byte));
-    for (const auto& wanted : {few, more}) EXPECT_EQ(read_extent(**opened, wanted.front()).error().code, Code::kIo);
-  });
+      flip(file, (*opened)->root().parts.front().runs.front().offset + kColumns.window() + 1000);
+      for (const auto& wanted : {few, more}) {
+        const auto damaged = read_extent(**opened, wanted.front());
+        ASSERT_FALSE(damaged);
+        EXPECT_NE(damaged.error().text().find("is damaged"), std::string::npos) << damaged.error().text();
+      }
+    });
+  }
 }
 
 // Ranks that write in turns, and one that has more to come: its bytes are one run, and where writes overlap within the file only
@@ -508,7 +532,7 @@ class Counted : public Wrapped {
 
 // Written by windows of all columns, read by columns: of far storage what lies together in a window is one request.
 TEST(IntervalFile, FarReadsGatherWhatLiesTogether) {
-  constexpr Bytes kPart = 5000, kWindows = 8, kColumn = kPart * kWindows, kColumns = 12;
+  constexpr Columns kColumns{.part = 5000, .windows = 8, .columns = 12};
   const auto file = make_memory_file();
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
   run_threads(1, {}, [&](Group& group) {
@@ -517,35 +541,24 @@ TEST(IntervalFile, FarReadsGatherWhatLiesTogether) {
         IntervalFile::open(group, std::make_unique<Counted>(open_memory(file), most), true, {}, {.read = {.depth = 4}});
     ASSERT_TRUE(opened);
     Random random(1);
-    Oracle oracle;
-    for (Bytes window = 0; window < kWindows; ++window) {
-      std::vector<Extent> parts;
-      for (Bytes column = 0; column < kColumns; ++column) parts.push_back({column * kColumn + window * kPart, kPart});
-      Data data = random_data(random, kColumns * kPart);
-      ASSERT_TRUE(write_list(**opened, parts, data));
-      oracle.write(parts, data);
-    }
+    const Oracle oracle = kColumns.write(random, **opened);
     ASSERT_TRUE((*opened)->commit());
-    const Extent half{0, kColumns / 2 * kColumn};
+    const Extent half{0, kColumns.columns / 2 * kColumns.length()};
     Data data(static_cast<std::size_t>(half.length));
     const auto moved = (*opened)->read(half, data.data());
     ASSERT_TRUE(moved);
-    EXPECT_LE(moved->requests, kWindows);
+    EXPECT_LE(moved->requests, kColumns.windows);
     EXPECT_GT(most, 1);
     EXPECT_LE(most, 4);
     EXPECT_TRUE(data == oracle.read(half));
 
-    const auto raw = open_memory(file);
     const Offset wrong =
-        (*opened)->root().parts.front().runs.front().offset + kColumns * kPart;  // of the second window
-    std::byte byte{};
-    ASSERT_TRUE(raw->read({wrong, 1}, &byte));
-    byte ^= std::byte{1};
-    ASSERT_TRUE(raw->write({wrong, 1}, &byte));
+        (*opened)->root().parts.front().runs.front().offset + kColumns.window();  // of the second window
+    flip(file, wrong);
     const auto damaged = (*opened)->read(half, data.data());
     ASSERT_FALSE(damaged);
     EXPECT_NE(damaged.error().text().find("is damaged"), std::string::npos) << damaged.error().text();
-    ASSERT_TRUE(raw->resize(wrong));
+    ASSERT_TRUE(open_memory(file)->resize(wrong));
     const auto cut = (*opened)->read(half, data.data());
     ASSERT_FALSE(cut);
     EXPECT_NE(cut.error().text().find("is truncated"), std::string::npos) << cut.error().text();

@@ -69,6 +69,7 @@ class Reader {
         from_(from),
         longest_(requests.longest_read),
         deep_(requests.read),
+        waits_(requests.waits),
         least_mapped_(requests.least_mapped),
         least_mapped_run_(requests.least_mapped_run),
         calls_a_page_(requests.calls_a_page),
@@ -649,12 +650,12 @@ class Reader {
     ASSIGN_OR_RETURN(const Transferred got, storage_.readv(extents, spans));
     if (got.bytes < all) return truncated(storage_);
     for (const Cell& cell : cells)
-      if (!take(cell)) return damaged(storage_, cell.stored);
+      if (!finish(cell)) return damaged(storage_, cell.stored);
     return got.requests;
   }
 
   // What has been read of it; whether it is right.
-  bool take(const Cell& cell) {
+  bool finish(const Cell& cell) {
     if (cell.in_place) return !cell.verify || is_right(cell, sum_of(cell));
     const Mapped here{cell.staging, cell.stored.offset, cell.wanted.data() + cell.wanted.size()};
     if (cell.verify) return copy_whole(cell, here);
@@ -662,8 +663,8 @@ class Reader {
     return true;
   }
 
-  // What is streamed to where it belongs, and not read there first, comes by way of a buffer in the caches.
-  bool stages() const { return stores_ == Stores::kStreamed && !is_deep(); }
+  // What is streamed to where it belongs, and not read there first, comes by way of a buffer in the caches: where requests are short.
+  bool stages() const { return stores_ == Stores::kStreamed && !waits_ && !is_deep(); }
   // Sums are of one thread.
   bool is_deep() const { return deep_.depth > 1 && !sums_; }
 
@@ -677,6 +678,7 @@ class Reader {
   const Intervals& from_;
   const Bytes longest_;  // request
   const Deep deep_;
+  const bool waits_;
   const Bytes least_mapped_, least_mapped_run_;
   const double calls_a_page_;
   Stores stores_ = Stores::kCached;

@@ -59,13 +59,6 @@ Written write_file(Random& random, Bytes reach) {
   return written;
 }
 
-void flip(const std::shared_ptr<MemoryFile>& file, Offset at) {
-  std::byte byte{};
-  ASSERT_TRUE(open_memory(file)->read({at, 1}, &byte));
-  byte ^= std::byte{4};
-  ASSERT_TRUE(open_memory(file)->write({at, 1}, &byte));
-}
-
 struct Reader {
   std::vector<Extent> wanted;  // ascending
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interval/interval_file.h"
+#include "storage/memory.h"
 
 namespace stridio {
 
@@ -50,6 +51,14 @@ struct Oracle {
     const Extent present = intersect(extent, {0, static_cast<Bytes>(bytes.size())});
     return {bytes.begin() + present.offset, bytes.begin() + present.offset + present.length};
   }
+  Data read_list(std::span<const Extent> extents) const {
+    Data all;
+    for (const Extent& each : extents) {
+      const Data piece = read(each);
+      all.insert(all.end(), piece.begin(), piece.end());
+    }
+    return all;
+  }
 };
 
 inline Status write_list(Storage& storage, std::span<const Extent> extents, Data& data) {
@@ -64,6 +73,13 @@ inline Result<Data> read_extent(Storage& storage, Extent extent) {
   EXPECT_EQ(moved.eof, moved.bytes < extent.length);
   data.resize(static_cast<std::size_t>(moved.bytes));
   return data;
+}
+
+inline void flip(const std::shared_ptr<MemoryFile>& file, Offset at) {
+  std::byte byte{};
+  ASSERT_TRUE(open_memory(file)->read({at, 1}, &byte));
+  byte ^= std::byte{4};
+  ASSERT_TRUE(open_memory(file)->write({at, 1}, &byte));
 }
 
 inline Result<Data> read_all(Storage& storage) {

@@ -31,8 +31,8 @@ constexpr double kReadInPieces = 1.25;  // times as long takes a call that reads
 constexpr Bytes kLeastSummedMapping = Bytes{128} << 10;
 // Linux maps sixteen pages at once: of the first and the last sixteen of a run so many lie beside it.
 constexpr double kPagesAround = 15;
-constexpr double kBufferedByteSeconds =
-    3.2e-11;                         // more for what comes by way of a buffer in the caches, not from a mapping
+// More than from a mapping, by way of a buffer in the caches.
+constexpr double kBufferedByteSeconds = 3.2e-11;
 constexpr double kShortLock = 0.25;  // of what it is held for: then ranks need not wait for each other's other ranges
 
 double copying(const Profile& profile, double bytes, double ranges) {
