@@ -87,13 +87,11 @@ bool measure_lag() {
 }
 #endif
 
-bool gains_by_streaming() {
+Stores streaming_stores() {
 #ifdef __x86_64__
-  static const bool gains = has_vectors() && __builtin_cpu_is("amd");
-  return gains;
-#else
-  return false;
+  if (has_vectors()) return __builtin_cpu_is("amd") ? Stores::kStreamed : Stores::kLongStreamed;
 #endif
+  return Stores::kCached;
 }
 
 }  // namespace
@@ -117,18 +115,16 @@ void copy_long(std::byte* to, const std::byte* from, std::size_t length) {
   std::memcpy(to, from, length);
 }
 
-Streaming::Streaming(std::size_t bytes)
-    : stores_(bytes >= kLeast && gains_by_streaming() ? Stores::kStreamed : Stores::kCached) {}
+Streaming::Streaming(std::size_t bytes) : stores_(bytes >= kLeast ? streaming_stores() : Stores::kCached) {}
 
 Streaming::~Streaming() {
 #ifdef __x86_64__
-  if (stores_ == Stores::kStreamed) _mm_sfence();
+  if (stores_ != Stores::kCached) _mm_sfence();
 #endif
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t length, Stores stores) {
-  if (stores == Stores::kCached || length < kLeastStreamed || !copy_by_streaming(to, from, length))
-    copy_bytes(to, from, length);
+  if (!streams(stores, length) || !copy_by_streaming(to, from, length)) copy_bytes(to, from, length);
 }
 
 // A line that is streamed in part, or that the caches have been given the rest of, takes longer than by ordinary stores.

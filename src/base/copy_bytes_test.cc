@@ -29,12 +29,12 @@ void expect_copies(std::mt19937_64& random, std::size_t length, Copy copy) {
 
 TEST(CopyBytes, CopiesAllAndNoMore) {
   std::mt19937_64 random(1);
-  for (const Stores stores : {Stores::kCached, Stores::kStreamed}) {
+  for (const Stores stores : {Stores::kCached, Stores::kLongStreamed, Stores::kStreamed}) {
     const auto copy = [&](std::byte* to, const std::byte* from, std::size_t length) {
       copy_bytes(to, from, length, stores);
     };
     for (std::size_t length = 0; length < 300; ++length) expect_copies(random, length, copy);
-    for (const std::size_t least : {kLeastStreamed, kLeastLong})
+    for (const std::size_t least : {kLeastStreamed, kLeastLong, kLeastLongStreamed})
       for (std::size_t more = 0; more < 300; ++more) expect_copies(random, least - 8 + more, copy);
     expect_copies(random, (std::size_t{1} << 20) + 5, copy);
   }
@@ -56,9 +56,8 @@ TEST(CopyBytes, CopiesByStreaming) {
 }
 
 TEST(CopyBytes, StreamsWhatTheCachesWouldNotKeep) {
-  const auto streams = [](std::size_t bytes) { return Streaming(bytes).stores() == Stores::kStreamed; };
-  EXPECT_FALSE(streams(Streaming::kLeast - 1));
-  EXPECT_EQ(streams(Streaming::kLeast), streams(Streaming::kLeast << 10));
+  EXPECT_EQ(Streaming(Streaming::kLeast - 1).stores(), Stores::kCached);
+  EXPECT_EQ(Streaming(Streaming::kLeast).stores(), Streaming(Streaming::kLeast << 10).stores());
 }
 
 }  // namespace

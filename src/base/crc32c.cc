@@ -370,7 +370,7 @@ struct Way {
 
   std::uint32_t copy(const std::byte* data, std::byte* to, std::size_t length, std::uint32_t state,
                      Stores stores) const {
-    if (streamed && stores == Stores::kStreamed && length >= kLeastStreamed) return streamed(data, to, length, state);
+    if (streamed && streams(stores, length)) return streamed(data, to, length, state);
     if (copied && length >= least_copied) return copied(data, to, length, state);
     if (length > 0) copy_bytes(to, data, length, stores);
     return sum(data, length, state);

@@ -436,7 +436,7 @@ TEST(IntervalFile, ShortRunsOfCellsAreReadByCallsWhereBytesAreStreamed) {
   const std::vector<Extent> few{{0, 3 * kColumns.length()}}, more{{0, 4 * kColumns.length()}};
   std::vector<Extent> thirds;
   for (Offset at = 0; at < few.front().length; at += kCell) thirds.push_back({at, kCell / 3 * 2 + 512});
-  const bool streams = Streaming(Streaming::kLeast).stores() == Stores::kStreamed;
+  const bool streams = Streaming(Streaming::kLeast).stores() != Stores::kCached;
   const SummedRequests near{.longest_read = 1 << 18, .least_mapped = 1, .least_mapped_run = 4 * kColumns.part};
   for (const SummedRequests& requests : {near, SummedRequests{.waits = true}}) {
     const auto file = make_memory_file();

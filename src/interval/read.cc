@@ -664,7 +664,7 @@ class Reader {
   }
 
   // What is streamed to where it belongs, and not read there first, comes by way of a buffer in the caches: where requests are short.
-  bool stages() const { return stores_ == Stores::kStreamed && !waits_ && !is_deep(); }
+  bool stages() const { return stores_ != Stores::kCached && !waits_ && !is_deep(); }
   // Sums are of one thread.
   bool is_deep() const { return deep_.depth > 1 && !sums_; }
 
