@@ -35,12 +35,18 @@ Part with_cells(IntervalMap map, const Sums& stored, std::vector<Extent>& runs) 
   std::vector<std::pair<Extent, std::uint32_t>> cells;
   each_cell(stored.runs, stored.sums, [&](Extent cell, std::uint32_t sum) { cells.emplace_back(cell, sum); });
   std::vector<bool> used(cells.size());
-  for (MapCursor cursor(map); !cursor.done(); cursor.next()) {
-    const Extent wanted = cursor.piece().stored_range();
+  const auto use = [&](Extent wanted) {
     auto cell = std::upper_bound(cells.begin(), cells.end(), wanted.offset,
                                  [](Offset offset, const auto& each) { return offset < each.first.end(); });
     for (; cell != cells.end() && cell->first.offset < wanted.end(); ++cell)
       used[static_cast<std::size_t>(cell - cells.begin())] = true;
+  };
+  for (MapCursor cursor(map); !cursor.done(); cursor.next_group()) {
+    const PieceGroup& group = cursor.group();
+    if (group.stored_stride == group.first.length)
+      use({group.first.stored, group.count * group.first.length});
+    else
+      for (std::int64_t i = 0; i < group.count; ++i) use(group.at(i).stored_range());
   }
   Sums kept;
   for (std::size_t i = 0; i < cells.size(); ++i)

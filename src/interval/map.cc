@@ -117,11 +117,12 @@ struct IntervalMap::Content {
     if (size == 0) bounds.offset = group.first.logical;
     bounds.length = group.last().end() - bounds.offset;
     size += group.count * group.first.length;
+    pieces += group.count;
   }
 
   std::vector<std::byte> bytes;
   std::vector<Entry> index;
-  std::int64_t groups = 0;
+  std::int64_t groups = 0, pieces = 0;
   Bytes size = 0;
   Extent bounds;
 };
@@ -187,6 +188,8 @@ IntervalMap::IntervalMap() {
 bool IntervalMap::empty() const { return content_->size == 0; }
 Bytes IntervalMap::size() const { return content_->size; }
 Extent IntervalMap::bounds() const { return content_->bounds; }
+std::int64_t IntervalMap::groups() const { return content_->groups; }
+std::int64_t IntervalMap::pieces() const { return content_->pieces; }
 std::span<const std::byte> IntervalMap::encoded() const { return content_->bytes; }
 
 Result<IntervalMap> IntervalMap::decode(std::vector<std::byte> bytes) {
@@ -359,6 +362,22 @@ IntervalMap merge(const IntervalMap& over, const IntervalMap& under, bool keep_o
   return out.finish();
 }
 
+std::vector<PieceGroup> groups_of(const IntervalMap& map) {
+  std::vector<PieceGroup> groups;
+  for (MapCursor cursor(map); !cursor.done(); cursor.next_group()) groups.push_back(cursor.group());
+  return groups;
+}
+
+// False also where to compare their groups would take longer than to go through their pieces.
+bool are_apart(const IntervalMap& one, const IntervalMap& other) {
+  if (intersect(one.bounds(), other.bounds()).empty()) return true;
+  if (one.groups() > (one.pieces() + other.pieces()) / other.groups()) return false;
+  const std::vector<PieceGroup> ours = groups_of(one), theirs = groups_of(other);
+  return std::ranges::none_of(ours, [&](const PieceGroup& our) {
+    return std::ranges::any_of(theirs, [&](const PieceGroup& their) { return may_meet(our, their); });
+  });
+}
+
 }  // namespace
 
 IntervalMap overlaid(const IntervalMap& over, const IntervalMap& under) {
@@ -367,7 +386,7 @@ IntervalMap overlaid(const IntervalMap& over, const IntervalMap& under) {
 }
 
 IntervalMap without(const IntervalMap& map, const IntervalMap& taken) {
-  return intersect(map.bounds(), taken.bounds()).empty() ? map : merge(taken, map, false);
+  return are_apart(map, taken) ? map : merge(taken, map, false);
 }
 
 IntervalMap below(const IntervalMap& map, Offset end) {

@@ -66,6 +66,8 @@ class IntervalMap {
   bool empty() const;
   Bytes size() const;     // bytes that it maps
   Extent bounds() const;  // of them in the logical file
+  std::int64_t groups() const;
+  std::int64_t pieces() const;
   std::span<const std::byte> encoded() const;
   // kIo with what is wrong, unless the bytes are those of a map all of whose numbers lie within 0 .. 2^62.
   static Result<IntervalMap> decode(std::vector<std::byte> bytes);
