@@ -26,10 +26,11 @@ inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t length)
 // How bytes are stored: kStreamed past the caches, kLongStreamed so of long pieces alone. Lines that are written whole need not be read first
 // then, which spares a fifth where the caches would not keep them anyway.
 enum class Stores { kCached, kLongStreamed, kStreamed };
-inline constexpr std::size_t kLineBytes = 64;       // of the caches
-inline constexpr std::size_t kLeastStreamed = 512;  // of a piece: shorter ones have too few whole lines
-inline constexpr std::size_t kLeastLongStreamed =
-    4096;  // ... or would be in the caches of a processor that has large ones
+inline constexpr std::size_t kLineBytes = 64;  // of the caches
+// Shorter pieces have too few whole lines,
+inline constexpr std::size_t kLeastStreamed = 512;
+// ... or would be kept where the last cache is large.
+inline constexpr std::size_t kLeastLongStreamed = 4096;
 constexpr bool streams(Stores stores, std::size_t length) {
   return stores != Stores::kCached && length >= (stores == Stores::kStreamed ? kLeastStreamed : kLeastLongStreamed);
 }
