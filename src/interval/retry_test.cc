@@ -17,13 +17,6 @@ std::shared_ptr<MemoryFile> new_file() {
   return file;
 }
 
-Status fill(IntervalFile& file, const std::vector<Extent>& extents, char with) {
-  Bytes bytes = 0;
-  for (const Extent& each : extents) bytes += each.length;
-  Data data(static_cast<std::size_t>(bytes), static_cast<std::byte>(with));
-  return write_list(file, extents, data);
-}
-
 // Half of each cell, so that all of them are kept for the other half.
 std::vector<Extent> halves() {
   std::vector<Extent> halves;

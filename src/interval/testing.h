@@ -67,6 +67,13 @@ inline Status write_list(Storage& storage, std::span<const Extent> extents, Data
   return {};
 }
 
+inline Status fill(Storage& storage, const std::vector<Extent>& extents, char with) {
+  Bytes bytes = 0;
+  for (const Extent& each : extents) bytes += each.length;
+  Data data(static_cast<std::size_t>(bytes), static_cast<std::byte>(with));
+  return write_list(storage, extents, data);
+}
+
 inline Result<Data> read_extent(Storage& storage, Extent extent) {
   Data data(static_cast<std::size_t>(extent.length));
   ASSIGN_OR_RETURN(const Transferred moved, storage.read(extent, data.data()));

@@ -541,20 +541,21 @@ TEST(Visibility, SharingSettlesAnOrder) {
   }
 }
 
+// Says once that the head of what ranks tell was not written, where it was.
+class Unsure final : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
+    ASSIGN_OR_RETURN(const Transferred done, Wrapped::writev(extents, memory));
+    if (extents.front() == kLogHead && std::exchange(fails, false)) return fail(Code::kIo, "no answer");
+    return done;
+  }
+  bool fails = false;
+};
+
 // Whose telling the storage says to have failed, where it has not: later writes still count, and till it is repeated nothing is
 // committed.
 TEST(Visibility, WhatFailsToBeToldMayHaveBeenTold) {
-  class Unsure : public Wrapped {
-   public:
-    using Wrapped::Wrapped;
-    Result<Transferred> writev(std::span<const Extent> extents, std::span<const Span> memory) override {
-      ASSIGN_OR_RETURN(const Transferred done, Wrapped::writev(extents, memory));
-      const bool head = extents.front().offset > kFirstStored - kHeaderStep && extents.front().offset < kFirstStored;
-      if (head && std::exchange(fails, false)) return fail(Code::kIo, "no answer");
-      return done;
-    }
-    bool fails = false;
-  };
   const auto file = make_memory_file();
   ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
   run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
@@ -563,30 +564,49 @@ TEST(Visibility, WhatFailsToBeToldMayHaveBeenTold) {
     auto opened = IntervalFile::open(group, std::move(storage), true);
     ASSERT_TRUE(opened);
     IntervalFile& stored = **opened;
-    const auto write = [&](Extent extent, char what) {
-      Data data(static_cast<std::size_t>(extent.length), static_cast<std::byte>(what));
-      return write_list(stored, std::vector<Extent>{extent}, data);
-    };
-    ASSERT_TRUE(group.rank() != 0 || write({0, 2000}, 'a'));
+    ASSERT_TRUE(group.rank() != 0 || fill(stored, {{0, 2000}}, 'a'));
     ASSERT_TRUE(stored.commit());
     ASSERT_TRUE(stored.show_at_once([](Extent range) { return range.offset < 1000; }));
     if (group.rank() == 0) {
-      ASSERT_TRUE(write({100, 10}, 'b'));                                  // so that there is an area
+      ASSERT_TRUE(fill(stored, {{100, 10}}, 'b'));
       EXPECT_EQ(*read_extent(stored, {100, 1}), Data(1, std::byte{'b'}));  // looks around
       unsure.fails = true;
-      ASSERT_FALSE(write({500, 1000}, 'c'));
-      ASSERT_TRUE(write({1200, 100}, 'd'));
+      ASSERT_FALSE(fill(stored, {{500, 1000}}, 'c'));
+      ASSERT_TRUE(fill(stored, {{1200, 100}}, 'd'));
       EXPECT_EQ(*read_extent(stored, {0, 1}), Data(1, std::byte{'a'}));  // looks around
       EXPECT_EQ(*read_extent(stored, {1200, 100}), Data(100, std::byte{'d'}));
     }
     ASSERT_FALSE(stored.commit());
     if (group.rank() == 0) {
-      ASSERT_TRUE(write({500, 700}, 'e'));
-      ASSERT_TRUE(write({1300, 200}, 'e'));
+      ASSERT_TRUE(fill(stored, {{500, 700}}, 'e'));
+      ASSERT_TRUE(fill(stored, {{1300, 200}}, 'e'));
     }
     ASSERT_TRUE(stored.commit());
     EXPECT_EQ(*read_extent(stored, {1200, 100}), Data(100, std::byte{'d'}));
     EXPECT_EQ(*read_extent(stored, {500, 700}), Data(700, std::byte{'e'}));
+  });
+}
+
+// Nor is its place used for what is written elsewhere.
+TEST(Visibility, WhatMayHaveBeenToldKeepsItsPlace) {
+  constexpr Extent kTold{500, 200000}, kElsewhere{1 << 20, 300000};
+  const auto file = make_memory_file();
+  ASSERT_TRUE(IntervalFile::format(*open_memory(file)));
+  run_threads(2, {.ranks_per_node = 1}, [&](Group& group) {
+    auto storage = std::make_unique<Unsure>(open_memory(file));
+    Unsure& unsure = *storage;
+    auto opened = IntervalFile::open(group, std::move(storage), true);
+    ASSERT_TRUE(opened);
+    IntervalFile& stored = **opened;
+    ASSERT_TRUE(stored.show_at_once([](Extent range) { return range.offset < 1000; }));
+    if (group.rank() == 0) {
+      unsure.fails = true;
+      ASSERT_FALSE(fill(stored, {kTold}, 't'));
+      for (int i = 0; i < 8; ++i) ASSERT_TRUE(fill(stored, {kElsewhere}, 'e'));
+    }
+    ASSERT_TRUE(group.barrier());
+    EXPECT_TRUE(*read_extent(stored, kTold) == Data(static_cast<std::size_t>(kTold.length), std::byte{'t'}));
+    ASSERT_TRUE(group.barrier());
   });
 }
 
