@@ -23,8 +23,8 @@ inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t length)
   }
 }
 
-// How bytes are stored: kStreamed past the caches, kLongStreamed so of long pieces alone. Lines that are written whole need not be read first
-// then, which spares a fifth where the caches would not keep them anyway.
+// How bytes are stored: kStreamed past the caches, kLongStreamed so of long pieces alone. Lines that are written whole need not be
+// read first then, which spares a fifth where the caches would not keep them anyway.
 enum class Stores { kCached, kLongStreamed, kStreamed };
 inline constexpr std::size_t kLineBytes = 64;  // of the caches
 // Shorter pieces have too few whole lines,
@@ -34,6 +34,7 @@ inline constexpr std::size_t kLeastLongStreamed = 4096;
 constexpr bool streams(Stores stores, std::size_t length) {
   return stores != Stores::kCached && length >= (stores == Stores::kStreamed ? kLeastStreamed : kLeastLongStreamed);
 }
+// As the other copy_bytes().
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t length, Stores stores);
 // By the way that it takes to stream. False, and nothing is copied, where the processor cannot.
 bool copy_by_streaming(std::byte* to, const std::byte* from, std::size_t length);
@@ -43,8 +44,8 @@ class Streaming {
  public:
   static constexpr std::size_t kLeast = std::size_t{4} << 20;  // a core's share of the last cache, as a rule
 
-  // Streams kLeast bytes and more: on AMD's processors (measured on Zen 3 and 4) in pieces of 512 bytes, on others (on an Intel Xeon with
-  // AVX-512) in long pieces.
+  // Streams kLeast bytes and more: on AMD's processors (measured on Zen 3 and 4) short pieces too, on others (measured on an Intel
+  // Xeon with AVX-512) long ones alone.
   explicit Streaming(std::size_t bytes);
   ~Streaming();
   Streaming(const Streaming&) = delete;
